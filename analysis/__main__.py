@@ -1,5 +1,9 @@
 """The command line: `python -m analysis RUNS...` reports, compares, or writes the timelines of finished points."""
 
+from analysis import interrupted  # noqa: F401 - first, since the others take seconds
+
+# isort: split
+
 import argparse
 import os
 import sys

@@ -4,8 +4,13 @@ Exit codes: 0 done, 1 a point failed, 2 a mistake of the user (one message, noth
 longer be written (one message, finished points kept), 130 Ctrl-C.
 """
 
+from analysis import interrupted  # noqa: F401 - first, since the others take seconds
+
+# isort: split
+
 import argparse
 import json
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from fedsim.sweep.engines.local import Local
     from fedsim.sweep.engines.ray import Ray
 
+LISTED = 20  # points that a dry run lists one by one
 CHECKED = "Every name and option is valid; nothing was run, and no data was loaded (--data DIR or --explain loads it)."
 LOADED = "Every name and option is valid, and the data can be used; nothing was run."
 
@@ -38,6 +44,10 @@ LOADED = "Every name and option is valid, and the data can be used; nothing was 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     terminal.prepare()
+    words = sys.argv[1:] if words is None else words
+    if not words:
+        arguments.parser().print_help()
+        return 0
     given = arguments.parser().parse_args(words)
     try:
         with shipped.within_reach(*(() if given.no_plugins else beside(given))):
@@ -230,7 +240,7 @@ def hold_data(where: "Local | Ray", points: Sequence[Point], document: Document,
 
 
 def show(console: Console, points: Sequence[Point], every: bool, checked: Sequence[str]) -> None:
-    """Print the points as a table, and the first one's resolved scenario, or every one's.
+    """Print the points as a table, or their axes, and the first one's resolved scenario, or every one's.
 
     `checked` says first what was checked, and then what the data are noted for.
     """
@@ -244,11 +254,24 @@ def show(console: Console, points: Sequence[Point], every: bool, checked: Sequen
     ]
     for note in notes:
         print(*terminal.wrapped(note, console.width), sep="\n")
-    values = [[point.id, *(str(point.axes[axis]) for axis in varying)] for point in points]
-    for line in terminal.table(["point", *map(short, varying)], values, console.width):
-        print(line)
+    if every or len(points) <= LISTED:
+        values = [[point.id, *(str(point.axes[axis]) for axis in varying)] for point in points]
+        for line in terminal.table(["point", *map(short, varying)], values, console.width):
+            print(line)
+    else:
+        summarise(points, varying, console.width)
     for point in points if every else points[:1]:
         print(f"\n# point {point.id}\n{yaml_file.dump(point.scenario)}", end="")
+
+
+def summarise(points: Sequence[Point], varying: Sequence[str], width: int) -> None:
+    """Print a line for each axis with its values, and whether the points are every combination of these."""
+    values = {axis: dict.fromkeys(str(point.axes[axis]) for point in points) for axis in varying}
+    for axis, known in values.items():
+        print(*terminal.wrapped(f"{short(axis)} ({len(known)}): {', '.join(known)}", width, "  ", "      "), sep="\n")
+    every = math.prod(map(len, values.values())) == len(points)
+    which = "Every combination of these" if every else "Not every combination of these"
+    print(*terminal.wrapped(f"{which}; -v lists all {len(points)} points. The first one:", width), sep="\n")
 
 
 def schema() -> str:

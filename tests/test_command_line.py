@@ -104,7 +104,7 @@ def test_what_needs_no_torch_does_not_import_it(tmp_path, arguments):
             "--set clients.count=x: clients.count: 'x' is not a count",
         ),
         (["scenarios.yaml"], QUICK, "there is no such file; did you mean scenario.yaml?"),
-        ([], QUICK, "name a scenario file"),
+        (["--dry-run"], QUICK, "name a scenario file"),
         (["scenario.yaml", "--jobs", "0"], QUICK, "'0' is not a number of processes of at least 1"),
         (["scenario.yaml", "--engine", "slurm"], QUICK, "choose from"),
         (["scenario.yaml", "--drie-run"], QUICK, "unrecognized arguments: --drie-run"),

@@ -103,6 +103,9 @@ def folder(tmp_path, monkeypatch):
         "mylab/__init__.py": "import installed\nimport torch",
         "mylab/bare/inner/deep.py": "import mylab.helper",
         "mylab/helper.py": "",
+        "loose/first.py": "import loose.second",  # without an __init__.py
+        "loose/second.py": "import loose.third",
+        "loose/third.py": "",
         "installed/__init__.py": "import installed.inner.more",
         "installed/inner/more.py": "",
         "installed-1.2.dist-info/RECORD": "installed/__init__.py,sha256=a,0\ninstalled/inner/more.py,,\n",
@@ -130,6 +133,8 @@ def test_what_is_recorded_as_installed_and_what_fedsim_imports_are_libraries(fol
     others = {name for name in found.modules if name.partition(".")[0] not in imports.OURS}
     assert others == {"mylab", "mylab.helper", "mylab.bare.inner.deep"}
     assert {"installed", "torch"} <= found.libraries
+    found = imports.needed(["fedsim.point.run", "loose.first"])
+    assert {"loose.first", "loose.second", "loose.third"} <= found.modules.keys()
 
 
 def test_a_finder_that_fails_finds_nothing(monkeypatch):

@@ -1,5 +1,9 @@
 """`python -m fedsim.calibrate RUN --out clients.csv`: fit clients to a run, and write a scenario that repeats it."""
 
+from analysis import interrupted  # noqa: F401 - first, since the others take seconds
+
+# isort: split
+
 import argparse
 import math
 import sys

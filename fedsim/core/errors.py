@@ -1,11 +1,23 @@
-"""Errors that the user can correct, as opposed to faults of the program."""
+"""Errors that the user can correct, as opposed to faults of the program.
 
+Their messages quote what was given, which may be of any length: `brief` cuts it, for every message.
+"""
+
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+LONGEST = 200  # characters of a quoted text or a word in a message
+LONGEST_LINE = 10 * LONGEST
+QUOTED = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|\S+")
 
 
 class UserError(Exception):
     """A mistake of the user; its message names the place, the mistake and the remedy."""
+
+    def __str__(self) -> str:
+        """Return the message, briefly."""
+        return brief(super().__str__())
 
 
 class UnknownSizeError(UserError):
@@ -34,4 +46,16 @@ class ScenarioError(UserError):
 
     def __str__(self) -> str:
         """Return one line per problem."""
-        return "\n".join(map(str, self.problems))
+        return brief("\n".join(map(str, self.problems)))
+
+
+def brief(message: str) -> str:
+    """Return a message with its quoted texts and words cut at 200 characters, and its lines at 2,000, in the middle."""
+    lines = (QUOTED.sub(lambda found: _cut(found[0]), line) for line in message.split("\n"))
+    half = LONGEST_LINE // 2
+    return "\n".join(one if len(one) <= LONGEST_LINE else f"{one[:half]} ... {one[-half:]}" for one in lines)
+
+
+def _cut(text: str) -> str:
+    end = text[-1] if text[-1] in "'\":;,." else ""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}...{end}"

@@ -1,10 +1,14 @@
-"""Where `algorithms` and `analysis` are found, so that ours and a user's folders of these names live together.
+"""Where the folders of parts are found, so that ours and a user's folders of the same names live together.
 
-A checkout has both at its top; a wheel carries them below `fedsim`, where they hide nobody's.  Once fedsim is imported,
-`algorithms.NAME` and `analysis.NAME` are ours, or else the user's: of a folder of that name in any place on Python's
-path, with or without an `__init__.py`.  Where both have a NAME, the user's is `algorithms.own.NAME`, which a scenario
-prefers (`find.module_of`).  What the user's `__init__.py`, or a file `analysis.py`, defines is found in `algorithms`
-or `analysis` too, and runs only when it is asked for.
+A checkout has `algorithms` and `analysis` at its top; a wheel carries them below `fedsim`, where they hide nobody's.
+Once fedsim is imported, `algorithms.NAME` and `analysis.NAME` are ours, or else the user's: of a folder of that name in
+any place on Python's path, with or without an `__init__.py`.  Where both have a NAME, the user's is
+`algorithms.own.NAME`, which a scenario prefers (`find.module_of`).  What the user's `__init__.py`, or a file
+`analysis.py`, defines is found in `algorithms` or `analysis` too, and runs only when it is asked for.
+
+The other parts are in packages of `fedsim`, such as `fedsim.learn.models`.  What a user's folder `models` holds is
+`fedsim.learn.models.own.NAME`.  Folders of that name among installed libraries are not searched, since theirs are
+others' words: there is a library `datasets`.
 
 Not modelled: `import analysis` before fedsim is imported finds whatever Python finds.
 """
@@ -23,12 +27,14 @@ from types import ModuleType
 from typing import Any
 
 PACKAGES = ("algorithms", "analysis")
+HOME = Path(__file__).resolve().parents[1]  # the folder of the package `fedsim`
 BELOW = "_shipped"  # the folder of a wheel that has them; setup.py puts them there
 OWN = "own"
+LIBRARIES = {"site-packages", "dist-packages"}  # the folders, of any environment, into which libraries are installed
 
 
 class Finder:
-    """Finds the modules of both packages, ours before the user's."""
+    """Finds the modules of both packages, ours before the user's, and the user's of the packages of `fedsim`."""
 
     def __init__(self, root: Path) -> None:
         """Take the folder in which ours lie."""
@@ -36,6 +42,8 @@ class Finder:
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
         """Return where a module is, None where it is not for this finder to say."""
+        if name.startswith("fedsim."):
+            return self._below(*name.partition(f".{OWN}"))
         package, *steps = name.split(".")
         if package not in PACKAGES:
             return None
@@ -54,10 +62,28 @@ class Finder:
                 return search(name, [str(ours), *self.folders(package)])
         return None
 
+    def _below(self, package: str, own: str, rest: str) -> ModuleSpec | None:
+        """Return where the user's folder of a package of `fedsim`, or a module in it, is."""
+        if not own or rest[:1] not in ("", ".") or rest.count(".") > 1:
+            return None
+        folders = self.folders(package)
+        if rest:
+            return search(f"{package}.{OWN}{rest}", folders)
+        first = next((path for one in folders if os.path.isfile(path := os.path.join(one, "__init__.py"))), None)
+        if first is None:
+            return _bare(f"{package}.{OWN}", folders)
+        return spec_from_file_location(f"{package}.{OWN}", first, submodule_search_locations=folders)
+
+    def ours(self, package: str) -> str:
+        """Return fedsim's folder of a package."""
+        top, *steps = package.split(".")
+        return str((HOME if top == HOME.name else self.root / top).joinpath(*steps))
+
     def folders(self, package: str) -> list[str]:
-        """Return the user's folders of that name, in the order of Python's path as it is now."""
-        places = dict.fromkeys(os.path.join(os.path.abspath(entry), package) for entry in sys.path)
-        ours = str(self.root / package)
+        """Return the user's folders of a package, in the order of Python's path as it is now."""
+        entries = [entry for entry in map(os.path.abspath, sys.path) if package in PACKAGES or _is_users(entry)]
+        places = dict.fromkeys(os.path.join(entry, package.rpartition(".")[2]) for entry in entries)
+        ours = os.path.realpath(self.ours(package))
         return [place for place in places if os.path.isdir(place) and os.path.realpath(place) != ours]
 
 
@@ -124,18 +150,29 @@ def finder() -> Finder | None:
 
 
 def folders(package: str) -> list[Path]:
-    """Return the user's folders of the name of a package, empty where the package is none of the two."""
+    """Return the user's folders of a package of parts."""
     found = finder()
-    return [Path(place) for place in found.folders(package)] if found and package in PACKAGES else []
+    return [Path(place) for place in found.folders(package)] if found else []
+
+
+def searched(name: str) -> list[str]:
+    """Return the user's folders that are searched for a module, besides those of Python's path and of its package."""
+    found, (package, own, _) = finder(), name.partition(f".{OWN}")
+    top = package if own and name.startswith("fedsim.") else name.partition(".")[0]
+    return found.folders(top) if found and (own or top in PACKAGES) else []
 
 
 def preferred(package: str, name: str) -> str:
     """Return the module that a name stands for: where the user and fedsim have one each, the user's."""
     found = finder()
-    if found is None or package not in PACKAGES or not _has(str(found.root / package), name):
+    if found is None or not any(_has(place, name) for place in found.folders(package)):
         return f"{package}.{name}"
-    theirs = any(_has(place, name) for place in found.folders(package))
-    return f"{package}.{OWN}.{name}" if theirs else f"{package}.{name}"
+    alone = package in PACKAGES and not _has(found.ours(package), name)
+    return f"{package}.{name}" if alone else f"{package}.{OWN}.{name}"
+
+
+def _is_users(entry: str) -> bool:
+    return LIBRARIES.isdisjoint(Path(entry).parts)
 
 
 def _has(folder: str, name: str) -> bool:  # asked for every point

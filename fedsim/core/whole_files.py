@@ -8,7 +8,8 @@ import csv
 import errno
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from fedsim.core.errors import UserError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 BARRED = (errno.EACCES, errno.EPERM)
+MISPLACED = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ELOOP, errno.ENAMETOOLONG)
 
 
 class Unwritable(UserError):  # noqa: N818 - the name says what is wrong
@@ -54,6 +56,22 @@ def unwritable(out: Path, error: Exception) -> Unwritable | None:
     remedy = "correct its permissions" if barred else "make room"
     message = f"{out} cannot be written ({os.strerror(number)}); finished points are kept: {remedy}"
     return Unwritable(f"{message}, and the same command continues")
+
+
+@contextmanager
+def reported(out: Path) -> Iterator[None]:
+    """Raise Unwritable in place of an OSError which says that something in the results' folder is out of reach, such as
+    a folder in the place of a file.
+    """
+    try:
+        yield
+    except OSError as error:
+        place = Path(error.filename2 or error.filename or out)
+        within = error.errno in BARRED and out not in (place, place.parent)
+        if not (within or error.errno in MISPLACED):
+            raise unwritable(out, error) or error from None
+        remedy = "move that away or correct its permissions, and the same command continues"
+        raise Unwritable(f"{out} cannot be used ({place}: {os.strerror(error.errno or 0)}): {remedy}") from None
 
 
 def _cell(value: Any) -> str:

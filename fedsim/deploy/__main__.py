@@ -3,6 +3,10 @@
 Exit codes are those of `python -m fedsim`: 0 done, 1 a point failed, 2 a mistake of the user, 130 Ctrl-C.
 """
 
+from analysis import interrupted  # noqa: F401 - first, since the others take seconds
+
+# isort: split
+
 import argparse
 import sys
 from collections.abc import Sequence

@@ -18,6 +18,7 @@ from fedsim.core.whole_files import unwritable
 from fedsim.point import garbage, imports, memory, provenance, stale, stamp, sums
 from fedsim.point.folders import PARTIAL, put, strip
 from fedsim.point.lock import LOCK
+from fedsim.scenario import own_code
 from fedsim.scenario.schema import Point
 
 Row = dict[str, Any]
@@ -26,11 +27,12 @@ Run = Callable[[Point, Path, Path, Callable[[Progress], None]], Row]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one point: its row, or the message and the traceback of its failure."""
+    """The result of one point: its row, or a message about its failure, with traceback and line of the user's code."""
 
-    row: Row | None = None
     message: str = ""
     traceback: str = ""
+    place: str = ""
+    row: Row | None = None
     mistake: UserError | None = None  # if the failure is the user's mistake
 
 
@@ -71,8 +73,7 @@ def attempt(
             return Outcome(message=str(error), mistake=error)
         if message := memory.lacking(error):
             return Outcome(message=message, mistake=UserError(message))
-        message = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Outcome(message=message, traceback=traceback.format_exc())
+        return Outcome(own_code.line(error), traceback.format_exc(), own_code.place(error))
     else:
         return Outcome(row=json.loads(json.dumps(row, default=_python)))
     finally:

@@ -68,7 +68,9 @@ def folders(out: Path) -> list[Path]:
 def clear(out: Path) -> None:
     """Remove everything that sweeps have made in this folder, and nothing else."""
     for path in folders(out):
-        if (path / "scenario.yaml").is_file():
+        if path.is_symlink():  # what it leads to is not this folder's
+            path.unlink()
+        elif (path / "scenario.yaml").is_file():
             shutil.rmtree(path)
     logs = [path for path in out.glob("*.log") if ID.fullmatch(path.stem)]
     for path in [*logs, out / "summary.csv", out / "results.txt", out / "scenario.yaml"]:

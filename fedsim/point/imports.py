@@ -1,7 +1,7 @@
 """What a module needs to run: the modules that it imports, directly or not, and hashes of their sources.
 
 Imports are read from the sources, anywhere except under TYPE_CHECKING; nothing is imported.  Modules of the project and
-of the user are followed; those of Python and of libraries (`is_own`) are listed by their top package only.
+of the user are followed; those of Python and of libraries (`lookup.is_own`) are listed by their top package only.
 What the package `fedsim` imports from elsewhere is a library wherever it lies.  Not covered: imports under computed
 names; and other libraries that were copied by hand into a folder of another name, without a record of their
 installation, which are followed as the user's own.
@@ -11,20 +11,17 @@ Two sources have the same meaning if they differ only in comments, docstrings an
 
 import ast
 import hashlib
-import os
 import sys
-import sysconfig
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from fedsim.core import shipped
 from fedsim.scenario import lookup
 
 OURS = ("fedsim", "algorithms", "analysis")
-INSTALLED = {"site-packages", "dist-packages"}  # the folders, of any environment, into which libraries are installed
 PLAIN = ("ctx", "kind", "type_comment")  # fields of Python's syntax trees that change nothing, or repeat others
 
 
@@ -108,7 +105,7 @@ def _marks(found: Needed) -> list[str]:
 
 def _needed(roots: tuple[str, ...], left_out: tuple[str, ...]) -> Needed:
     wanted, found = [*reversed(roots)], dict[str, Path]()  # the first is followed first
-    libraries, seen = set[str](), {*left_out}
+    libraries, known, seen = set[str](), {*sys.stdlib_module_names}, {*left_out}
     file_of = cache(lookup.file_of)  # most modules are imported by several
     while wanted:
         module = wanted.pop()
@@ -116,54 +113,22 @@ def _needed(roots: tuple[str, ...], left_out: tuple[str, ...]) -> Needed:
             continue
         seen.add(module)
         top = module.partition(".")[0]
-        path = None if top in sys.stdlib_module_names or top in libraries else file_of(module)
-        if path is None or not (top in OURS or is_own(path)):
-            libraries.add(top)
+        path = None if top in known else file_of(module)
+        if path is None or not (top in OURS or lookup.is_own(path)):
+            libraries |= {top} - {*OURS}
             continue
         found[module] = path
         wanted += [module.rpartition(".")[0]] if "." in module else []
         one = read(path) if path.suffix == ".py" else None
-        fixed = top == OURS[0] and module not in roots  # imports nothing of the user's
+        fixed = module not in roots[1:] and path.is_relative_to(shipped.HOME)  # imports nothing of the user's
         for target, name in one.imported if one else ():
             resolved = _absolute(target, module, path)
-            if fixed and resolved.partition(".")[0] not in OURS:
-                libraries.add(resolved.partition(".")[0])
+            if fixed and (library := resolved.partition(".")[0]) not in OURS:
+                libraries.add(library)
+                known.add(library)
             else:
                 wanted += [resolved, *_submodule(resolved, name, file_of)]
     return Needed(found, libraries - {*sys.stdlib_module_names})
-
-
-def is_own(path: Path) -> bool:
-    """Return whether a file belongs to the project or the user, not to Python or a library.
-
-    A library lies below a `site-packages` or `dist-packages`, of this environment or any other that Python's path
-    names, or in a folder of the path with a record that it was installed there (`pip install --target`).
-    """
-    return not (_is_installed(path) or any(_is_recorded(path, os.path.abspath(entry)) for entry in sys.path))
-
-
-@lru_cache(maxsize=4096)
-def _is_installed(path: Path) -> bool:
-    standard = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
-    return any(
-        not INSTALLED.isdisjoint(one.parts) or any(one.is_relative_to(folder) for folder in standard)
-        for one in (path, Path(os.path.realpath(path)))
-    )
-
-
-def _is_recorded(path: Path, entry: str) -> bool:
-    return path.is_relative_to(entry) and path.relative_to(entry).parts[0] in _recorded(entry)
-
-
-@lru_cache(maxsize=256)
-def _recorded(entry: str) -> frozenset[str]:
-    """Return the modules and packages, by their file or folder, that were installed into a folder of Python's path."""
-    found = set[str]()
-    for record in Path(entry).glob("*.dist-info/RECORD"):
-        with suppress(OSError):
-            lines = record.read_text(encoding="utf-8", errors="replace").splitlines()
-            found |= {line.lstrip('"').partition(",")[0].partition("/")[0] for line in lines}
-    return frozenset(found)
 
 
 def _absolute(target: str, module: str, path: Path) -> str:
@@ -184,7 +149,7 @@ def _submodule(module: str, name: str, file_of: Callable[[str], Path | None]) ->
         return []
     path = file_of(module)
     package = path is None or path.name == "__init__.py"  # None: a folder without one
-    if not package or (path is not None and top not in OURS and not is_own(path)):
+    if not package or (path is not None and top not in OURS and not lookup.is_own(path)):
         return []
     inner = f"{module}.{name}"
     return [inner] if file_of(inner) is not None else []

@@ -52,6 +52,8 @@ def _take(lock: FileLock, out: Path) -> None:
         remedy = "wait until it ends, or give another folder with --out"
         raise UserError(f"{out} is being written by process {holder or '?'}; {remedy}") from None
     try:
+        if not (out / HOLDER).is_file():
+            (out / HOLDER).unlink(missing_ok=True)  # a pipe, into which a write would never end
         (out / HOLDER).write_text(f"{os.getpid()}\n", "utf-8")
     except OSError:
         lock.release()

@@ -29,7 +29,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fedsim.core import shipped
 from fedsim.core.version import __version__
 from fedsim.point import imports
 from fedsim.point.imports import Print
@@ -138,7 +137,7 @@ class Disk:
         `parts` are the modules that the point's names lead to now: a file of the user's in the place of fedsim's, or
         the other way round, is another one.
         """
-        others = [name for name in parts if name.partition(".")[0] in shipped.PACKAGES and name not in stamp.modules]
+        others = [name for name in parts if name.partition(".")[0] in imports.OURS and name not in stamp.modules]
         return [
             *(self._shown(name) for name, mark in stamp.modules.items() if not self._is(name, mark)),
             *(source.shown(path) for path in map(lookup.file_of, others) if path),

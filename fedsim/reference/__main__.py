@@ -4,6 +4,10 @@ Exit codes are those of `python -m fedsim`: 0 done, 1 a cell failed, 2 a mistake
 name own modules of the working folder, unless Python leaves that out of its path (`python -P -m fedsim.reference`).
 """
 
+from analysis import interrupted  # noqa: F401 - first, since the others take seconds
+
+# isort: split
+
 import argparse
 import sys
 from collections.abc import Iterable, Sequence

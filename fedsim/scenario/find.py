@@ -1,8 +1,12 @@
 """From a name in a scenario to a file, to the one class in it, to that class built with its options.
 
 A name is the name of a file, or of a folder with an `__init__.py`: `algorithm: power` is `algorithms/power.py`, of the
-user's own folder `algorithms` before fedsim's (`shipped`).  A dotted name (`mylab.power2`) is a module, the user's or
-fedsim's.  `check` looks at sources only; `build` imports.  There is no registry.
+user's own folder `algorithms` before fedsim's (`shipped`); `model: gcn` is the user's `models/gcn.py` before that of
+`fedsim.learn.models`.  A dotted name (`mylab.power2`) is a module, the user's or fedsim's.  `check` looks at sources
+only; `build` imports.  There is no registry.
+
+Folders of research often have a `models/gcn.py` that has nothing to do with fedsim.  Unlike an algorithm of the user's,
+such a file does not hide fedsim's part, and a note says so.
 """
 
 import dataclasses
@@ -18,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedsim.core import shipped
 from fedsim.core.errors import Problem, ScenarioError, UserError
-from fedsim.scenario import defaults, lookup, source, wording
+from fedsim.scenario import defaults, lookup, own_code, source, wording
 
 
 class Named(Protocol):
@@ -64,15 +68,19 @@ def names(kind: str) -> list[str]:
     package = KINDS[kind].package
     ours = {name for folder in lookup.folders_of(package) for name in _files(folder)}
     theirs = {name for folder in shipped.folders(package) for name in _files(folder)} - ours
-    return sorted(ours | {name for name in theirs if _is_one(kind, name)})
+    return sorted(ours | {name for name in theirs if (module := module_of(kind, name)) and _is_one(kind, module)})
 
 
 def note(kind: str, name: str) -> str:
-    """Return a line that says where a name is the user's file although fedsim has one of that name, "" elsewhere."""
-    module, own = module_of(kind, name), f"{KINDS[kind].package}.{name}"
-    if module is None or module in (name, own):
+    """Return a line that says where the user and fedsim have a file of a name each, and which is used; else ""."""
+    package = KINDS[kind].package
+    module, own, theirs = module_of(kind, name), f"{package}.{name}", shipped.preferred(package, name)
+    if module is None or "." in name or theirs == own or lookup.file_of(own) is None:
         return ""
-    return f"{kind} {name} is {lookup.file_of(module)}; fedsim's own is {own}"
+    path = lookup.file_of(theirs)
+    if module == own:
+        return f"{kind} {name} is fedsim's own; {path} defines no {KINDS[kind].contract[1]}"
+    return f"{kind} {name} is {path}; fedsim's own is {own}"
 
 
 def check(kind: str, part: Named, where: str | None = None) -> list[Problem]:
@@ -113,12 +121,18 @@ def build(kind: str, part: Named, where: str | None = None, **context: Any) -> A
     try:
         return _adapter(cls).validate_python(_but_defaults(cls, given)) if fields else cls()  # type: ignore[arg-type]
     except ValidationError as error:
-        found = wording.problems(error.errors(include_url=False), (where,))
+        found = [_of_option(one, where, fields) for one in wording.problems(error.errors(include_url=False), (where,))]
         raise ScenarioError([Problem(problem.key, f"{problem.message} ({path})") for problem in found]) from None
     except ScenarioError:
         raise
     except UserError as error:  # the message names the file that the part reads, and the place in it
         raise ScenarioError([Problem(where, f"{error} ({path})")]) from None
+    except Exception as error:
+        if not (place := own_code.place(error)):
+            raise
+        raise ScenarioError(
+            [Problem(where, f"{part.name!r} cannot be built: {own_code.line(error)} ({place})")]
+        ) from error
 
 
 def find(kind: str, part: Named, where: str) -> type[Any]:
@@ -134,10 +148,13 @@ def find(kind: str, part: Named, where: str) -> type[Any]:
         raise ScenarioError([Problem(where, f"{source.shown(path)} cannot be imported: {error}")]) from error
     except UserError as error:  # its class is refused
         raise ScenarioError([Problem(where, f"{source.shown(path)}: {error}")]) from None
-    except TypeError as error:
-        if "non-frozen dataclass" not in str(error):
+    except Exception as error:
+        if "non-frozen dataclass" in str(error):
+            message = f"{source.shown(path)}: write @dataclass(frozen=True): {error}"
+        elif place := own_code.place(error):
+            message = f"{source.shown(path)} cannot be imported: {own_code.line(error)} ({place})"
+        else:
             raise
-        message = f"{source.shown(path)}: write @dataclass(frozen=True): {error}"
         raise ScenarioError([Problem(where, message)]) from error
     classes: dict[str, Any] = {
         name: cls
@@ -157,7 +174,13 @@ def module_of(kind: str, name: str) -> str | None:
     """Return the dotted module of a name, or None if it cannot be one."""
     if not all(step.isidentifier() and not step.startswith("_") for step in name.split(".")):
         return None
-    return name if "." in name else shipped.preferred(KINDS[kind].package, name)
+    if "." in name:
+        return name
+    package = KINDS[kind].package
+    module, own = shipped.preferred(package, name), f"{package}.{name}"
+    if module == own or package in shipped.PACKAGES or lookup.file_of(own) is None:
+        return module
+    return module if _is_one(kind, module, unreadable=True) else own
 
 
 def pick(classes: list[str], name: str) -> str | None:
@@ -172,13 +195,12 @@ def _files(folder: Path) -> list[str]:
     return [name for name in found if not name.startswith("_")]
 
 
-def _is_one(kind: str, name: str) -> bool:
+def _is_one(kind: str, module: str, unreadable: bool = False) -> bool:
     """Return whether a file of the user's, which may be unrelated to fedsim, defines a part of this kind."""
-    module = module_of(kind, name)
     try:
-        return module is not None and any(o.is_kind for o in source.outlines(module, KINDS[kind].contract).values())
+        return any(outline.is_kind for outline in source.outlines(module, KINDS[kind].contract).values())
     except (OSError, SyntaxError, UnicodeDecodeError):
-        return False
+        return unreadable
 
 
 def _but_defaults(cls: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,6 +245,12 @@ def _option_problems(part: Named, options: Mapping[str, bool], path: str, where:
     ]
     missing = [option for option, required in options.items() if required and option not in part.options]
     return found + [Problem(where, f"{label!r} needs the option {option!r} ({path})") for option in missing]
+
+
+def _of_option(problem: Problem, where: str, options: Mapping[str, bool]) -> Problem:
+    """Return the problem of a class, "OPTION: message", as that of the option, which has a place of its own."""
+    option, colon, message = problem.message.partition(": ")
+    return Problem(f"{where}.{option}", message) if colon and option in options and problem.key == where else problem
 
 
 def _required(field: "dataclasses.Field[Any]") -> bool:

@@ -1,4 +1,4 @@
-"""Find the file of a module without importing it.
+"""Find the file of a module without importing it, and tell whether it is a library's.
 
 Python's finders are asked once for each name, as long as the folders that they search have not changed: a sweep looks
 the same few hundred modules up for every point, and each question costs several system calls.
@@ -8,7 +8,9 @@ Not covered: a finder of a third party that searches folders other than those of
 
 import os
 import sys
+import sysconfig
 import time
+from contextlib import suppress
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -44,9 +46,42 @@ def folders_of(package: str) -> list[Path]:
     return [Path(folder) for folder in (found.submodule_search_locations or [])] if found else []
 
 
+def is_own(path: Path) -> bool:
+    """Return whether a file belongs to the project or the user, not to Python or a library.
+
+    A library lies below a `site-packages` or `dist-packages`, of this environment or any other that Python's path
+    names, or in a folder of the path with a record that it was installed there (`pip install --target`).
+    """
+    return not (_is_installed(path) or any(_is_recorded(path, os.path.abspath(entry)) for entry in sys.path))
+
+
+@lru_cache(maxsize=4096)
+def _is_installed(path: Path) -> bool:
+    standard = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
+    return any(
+        not shipped.LIBRARIES.isdisjoint(one.parts) or any(one.is_relative_to(folder) for folder in standard)
+        for one in (path, Path(os.path.realpath(path)))
+    )
+
+
+def _is_recorded(path: Path, entry: str) -> bool:
+    return path.is_relative_to(entry) and path.relative_to(entry).parts[0] in _recorded(entry)
+
+
+@lru_cache(maxsize=256)
+def _recorded(entry: str) -> frozenset[str]:
+    """Return the modules and packages, by their file or folder, that were installed into a folder of Python's path."""
+    found = set[str]()
+    for record in Path(entry).glob("*.dist-info/RECORD"):
+        with suppress(OSError):
+            lines = record.read_text(encoding="utf-8", errors="replace").splitlines()
+            found |= {line.lstrip('"').partition(",")[0].partition("/")[0] for line in lines}
+    return frozenset(found)
+
+
 def _found(name: str, path: tuple[str, ...] | None) -> ModuleSpec | None:
     folders = path if path is not None else tuple(map(os.path.abspath, sys.path))
-    folders += tuple(map(str, shipped.folders(name.partition(".")[0])))
+    folders += tuple(shipped.searched(name))
     changed = tuple(map(_changed, folders))
     if max(changed, default=0) > time.time_ns() - YOUNG:
         return _ask_finders(name, path)

@@ -31,15 +31,17 @@ class Document:
     flags: dict[str, str] = field(default_factory=dict)
 
     def place(self, key: str) -> str:
-        """Return the place of a dotted key: the flag that set it, or the file and the nearest line."""
+        """Return the place of a dotted key: the flag that set it, or file and nearest line with the flags below it."""
         flagged = [set_key for set_key in self.flags if key == set_key or key.startswith(f"{set_key}.")]
         if not flagged and key not in self.lines:
             flagged = [set_key for set_key in self.flags if set_key.startswith(f"{key}.")]
         if flagged:
             return self.flags[max(flagged, key=len)]
+        below = [flag for set_key, flag in self.flags.items() if key and set_key.startswith(f"{key}.")]
         while key and key not in self.lines:
             key = key.rpartition(".")[0]
-        return f"{self.path}, line {self.lines[key]}" if key else str(self.path)
+        file = f"{self.path}, line {self.lines[key]}" if key else str(self.path)
+        return f"{file}, with {' and '.join(below)}" if below else file
 
     def message(self, problems: Sequence[Problem]) -> str:
         """Return one block of text with the first few problems, each with its place."""
@@ -101,8 +103,11 @@ def apply(document: Document, flag: str) -> None:
     """
     key, equals, text = flag.partition("=")
     key, name = key.strip(), f"--set {flag}"
-    if not equals or not key or any(not step for step in key.split(".")):
+    steps = key.split(".")
+    if not equals or not all(steps):
         raise UserError(f"{name}: write --set KEY=VALUE, as in --set clients.count=5 or --set grid.seed=[0,1]")
+    if len(steps) > yaml_text.DEEPEST:
+        raise UserError(f"{name}: a key of {len(steps)} parts; a scenario has {yaml_text.DEEPEST} levels at most")
     lay(document, key, yaml_text.read(text, name, {}), name)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from fedsim.core.errors import brief
 from fedsim.core.units import nearest
 from fedsim.core.version import __version__
 from fedsim.scenario import find
@@ -55,6 +56,9 @@ LIST = (
 )
 
 
+DESTRUCTIVE = {"--fresh"}  # removes results; never suggested
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that suggests the flag that was probably meant."""
 
@@ -62,9 +66,10 @@ class Parser(argparse.ArgumentParser):
         """Print the message, with a hint, and exit with code 2."""
         found = re.search(r"unrecognized arguments: (.*)", message)
         words = [word for word in (found[1].split() if found else []) if word.startswith("-")]
-        near = {word: nearest(word.partition("=")[0], self._option_string_actions) for word in words}
+        known = [flag for flag in self._option_string_actions if flag not in DESTRUCTIVE]
+        near = {word: nearest(word.partition("=")[0], known) for word in words}
         hints = [f"did you mean {flag} for {word}?" for word, flag in near.items() if flag]
-        super().error("; ".join([message, *hints]) if hints else f"{message} (--help shows all flags)")
+        super().error(brief("; ".join([message, *hints]) if hints else f"{message} (--help shows all flags)"))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -91,10 +96,14 @@ def parser() -> argparse.ArgumentParser:
     add("--no-report", action="store_true", help="write no report at the end")
 
     add = made.add_argument_group("look before you run").add_argument
-    add("--dry-run", action="store_true", help="check the scenario; print its points and the first one in full")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="check the scenario; print its points (of many: their axes) and the first one in full",
+    )
     add("--explain", action="store_true", help="describe what would run; estimate bytes and times of the first rounds")
-    add("-v", "--verbose", action="store_true", help="with --dry-run: every point in full; with --explain: every "
-        "condition and all options")  # fmt: skip
+    add("-v", "--verbose", action="store_true", help="with --dry-run: a row for every point, and each in full; with "
+        "--explain: every condition and all options")  # fmt: skip
     add("--list", nargs="*", metavar=("KIND", "NAME"), help=LIST)
     add("--try", nargs="+", dest="tried", metavar=("ALGORITHM", "KEY=VALUE"),
         help="check whether an algorithm keeps the contract, on a small graph of its own; a name, a dotted module or a "
@@ -105,7 +114,7 @@ def parser() -> argparse.ArgumentParser:
     add("--version", action="version", version=f"fedsim {__version__}")
 
     add = made.add_argument_group("where and how points run").add_argument
-    add("--jobs", type=_count("processes"), metavar="N",
+    add("--jobs", "--workers", type=_count("processes"), metavar="N",
         help="points that run at the same time (default: one for each CPU core, at most)")  # fmt: skip
     add("--checkpoint", type=_seconds, default=60.0, metavar="SECONDS",
         help="how often a running point saves its state, to go on from there; 0: never (default: 60)")  # fmt: skip

@@ -79,6 +79,9 @@ def _kind(word: str) -> str:
 def show(console: Console, kinds: Sequence[str], names: Sequence[str] = ()) -> None:
     """Print the parts of these kinds, one line each, or the named ones with their options."""
     width = console.width
+    if len(kinds) > 1:
+        _print(console, wrapped(f"Kinds: {', '.join(kinds)}. --list KIND lists the parts of one.", width, "", "  "))
+        console.print()
     for kind in kinds if not names else ():
         console.print(f"{find.KINDS[kind].key}", style="bold")
         for each in find.names(kind):

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from fedsim.core.errors import UserError
 from fedsim.core.progress import Progress
-from fedsim.core.whole_files import Unwritable, replace, unwritable, write_table
+from fedsim.core.whole_files import Unwritable, replace, reported, write_table
 from fedsim.point import check, costing, imports, provenance, stale, stamp
 from fedsim.point.attempt import Outcome, Row, Run, attempt
 from fedsim.point.folders import PARTIAL, clear, clear_partial, finished, folders, settle
@@ -81,7 +81,7 @@ class Sweep:
         Raises UserError if the folder cannot be used, or if a point shows a mistake of the user before any has
         finished; then what this call has written is removed.
         """
-        with locked(self.out) as remove:
+        with reported(self.out), locked(self.out) as remove:
             settle(self.out)
             if fresh:
                 clear(self.out)
@@ -94,8 +94,6 @@ class Sweep:
             try:
                 replace(self.out / "scenario.yaml", self.given)
                 self._run_rest(rows, run, engine, watcher)
-            except OSError as error:
-                raise unwritable(self.out, error) or error from None
             except UserError:
                 if not rows and not before:
                     for name in ("scenario.yaml", "summary.csv"):
@@ -109,7 +107,8 @@ class Sweep:
 
     def unfinished(self, fresh: bool = False) -> list[Point]:
         """Return the points that `run` would run."""
-        rows = {} if fresh else self._standing()[0]
+        with reported(self.out):
+            rows = {} if fresh else self._standing()[0]
         return [point for point in self.points if point.id not in rows]
 
     def _standing(self) -> tuple[dict[str, Row], stale.Review]:
@@ -167,7 +166,7 @@ class Sweep:
             log.unlink(missing_ok=True)
             return ""
         replace(log, outcome.traceback or f"{outcome.message}\n")
-        return f"{outcome.message} ({log})"
+        return f"{outcome.message} ({outcome.place or log})"
 
     def _whole(self, point: Point, row: Row) -> Row:
         first = {"point": point.id, "status": row.get("status", "done")}
