@@ -180,7 +180,7 @@ def test_operations_follow_the_periods_that_a_client_has_met(tmp_path):
     measured = run_tables.read(folder)
     worked, _ = speeds.with_operations(measured, folder / "arrivals.parquet", tmp_path)
     found = speeds.fitted(worked, 5)
-    assert speeds.predicted(worked, found.values) == pytest.approx(worked.end - worked.start, rel=1e-6)
+    assert speeds.predicted(worked, found) == pytest.approx(worked.end - worked.start, rel=1e-6)
     assert len({*np.round(worked.operations[worked.client == worked.client[0]])}) > 1
 
 
