@@ -63,7 +63,8 @@ def computers(scenario: Scenario) -> Floats:
 def with_carrier(scenario: Scenario, job: float, down: float, up: float) -> Scenario:
     """Return the scenario with Flower's transport, whose start and collection take what is left of these seconds.
 
-    `job` are those that a job takes beside its operations, which count as part of its process's start.  Polls, hand-overs and requests are those that the scenario states, or the defaults.
+    `job` are those that a job takes beside its operations, which count as part of its process's start.  Polls,
+    hand-overs and requests are those that the scenario states, or the defaults.
     """
     stated = Parts(scenario).transport
     carrier = stated if isinstance(stated, FlowerSupernodes) else FlowerSupernodes()

@@ -5,9 +5,9 @@ over links that take no time, on computers of known speed, so that a job's secon
 that a simulation of the run would count, for the same client and as many periods.  A client's speed is the median over
 its jobs.
 
-A speed is identifiable if neither its double nor its half explains the seconds of the client's jobs as well.  Where each
-job is a process of its own, as with Flower, each takes some constant seconds too, so that jobs of one length tell none;
-the speed is then the scenario's, and the constant takes the rest.
+A speed is identifiable if neither its double nor its half explains the seconds of the client's jobs as well.  Where
+each job is a process of its own, as with Flower, each takes some constant seconds too, so that jobs of one length tell
+none; the speed is then the scenario's, and the constant takes the rest.
 
 Not modelled: jobs whose operations depend on what was learned before; rounds of several exchanges.
 """
@@ -64,7 +64,7 @@ def fitted(worked: Worked, clients: int, stated: Floats | None = None) -> Speeds
 
 
 def _told_apart(jobs: Worked, speed: float, carried: bool) -> bool:
-    """Return whether neither the double nor the half of a speed explains jobs as well, with a constant where carried."""
+    """Return whether neither the double nor the half of a speed explains jobs as well, with a constant if `carried`."""
     seconds, upload = jobs.end - jobs.start, np.zeros(len(jobs), dtype=bool)
 
     def error(value: float, constant: bool) -> float:

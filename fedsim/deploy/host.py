@@ -34,7 +34,6 @@ from fedsim.learner.ticket import Reply, Ticket
 from fedsim.net.codec import Codec
 from fedsim.net.message import Message
 
-
 log = logging.getLogger(__name__)
 
 
@@ -46,8 +45,8 @@ class ClientFault(Exception):  # noqa: N818
 class RealHost(ServerHost):
     """A server whose clients are real; `faults` are why questions had no answer.
 
-    `packages` are the digests of what the clients should have.  `given` and `missed` count the jobs that each client was
-    given, and those that were lost.
+    `packages` are the digests of what the clients should have.  `given` and `missed` count the jobs that each client
+    was given, and those that were lost.
     """
 
     inbox: Inbox
