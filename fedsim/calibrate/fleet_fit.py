@@ -30,13 +30,8 @@ POOLED, KNOWN, ASSUMED, LEAST, GIVEN = "pooled", "known", "assumed", "at least",
 STATED, ROUGH = "stated", "rough"
 SHARED = "shared"  # may be the client's part of the server's link
 UNKNOWN = frozenset((POOLED, ASSUMED, LEAST, GIVEN, STATED))  # values that the messages do not tell
-MARKS = {
-    POOLED: "not identifiable by the client's own messages; the median of the clients for which it is",
+MARKS = {  # of values that are shown
     KNOWN: "given, not fitted",
-    ASSUMED: "identifiable for no client; half of the longest that the client's messages allow",
-    LEAST: "identifiable for no client; the lowest rate that the client's messages allow",
-    GIVEN: "fits the messages together with a round trip that is not identifiable",
-    STATED: "hidden by what Flower takes; as near to the scenario's as the messages allow",
     ROUGH: "within a factor of two, whatever the round trip is, which is not identifiable",
     SHARED: "from messages that the server's link may have held up; the client's own link may be faster",
 }

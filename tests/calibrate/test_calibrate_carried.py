@@ -3,16 +3,21 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import small_points
 from calibrate.links import FRESH, moved, together, with_seconds
 
 from fedsim.calibrate import fit, fleet_fit, run_tables, shown, source, speeds
+from fedsim.calibrate.__main__ import main
 from fedsim.calibrate.fit import DOWN, UP
 from fedsim.calibrate.fleet_fit import STATED
 from fedsim.calibrate.measured import Started, Worked
 from fedsim.net.transports.flower_supernodes import FlowerSupernodes
 from fedsim.point.parts import Parts
+from fedsim.scenario import yaml_file
 
 LINKS = [(0.02, 5e6, 20e6), (0.02, 8e6, 10e6), (0.02, 4e6, 30e6)]
 FAST = [(0.002, 1e9, 1e9)] * 3  # this machine's own
@@ -112,3 +117,28 @@ def test_a_constant_is_never_negative():
     upload = np.array([True, True, False])
     found = fit.constants(upload, np.array([1.0, 1.0, 5.0]), np.array([2.0, 4.0, 3.0]))
     assert found.tolist() == [2.0, 2.0, 0.0]
+
+
+def test_a_run_over_flower_is_repeated_with_its_own_start(tmp_path, capsys):
+    """Read as if it had been measured: its scenario states the default, and its processes took longer."""
+    carrier = {"name": "flower_supernodes", "start": "9.5 s", "collect": "2 s"}
+    protocol = {"name": "sync", "rounds": 12, "participation": 1.0}
+    small_points.run_in(
+        tmp_path / "0123456789ab", network={**small_points.PLAIN["network"], "transport": carrier}, protocol=protocol
+    )
+    folder = tmp_path / "0123456789ab"
+    spans = pq.read_table(folder / "spans.parquet").to_pandas()
+    starts = spans[spans["what"] == "train"].assign(what="start")
+    starts["end"], starts["start"] = starts["start"], starts["start"] - 9.5
+    pq.write_table(pa.Table.from_pandas(pd.concat([spans, starts]), preserve_index=False), folder / "spans.parquet")
+    text = (folder / "scenario.yaml").read_text()
+    assert "start: 9.5 s" in text
+    (folder / "scenario.yaml").write_text(
+        text.replace("start: 9.5 s", "start: 6 s").replace("collect: 2", "collect: 1")
+    )
+    assert main([str(folder), "--out", str(tmp_path / "c.csv"), "--until", "50%"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "(starting a process 9.5 s" in shown
+    found = Parts(yaml_file.load(tmp_path / "c.yaml")[0]).transport
+    assert found.start == pytest.approx(9.5, abs=0.4)  # of some polls, uniform between 0 and 3 s
+    assert found.collect == pytest.approx(2.0, abs=0.1)

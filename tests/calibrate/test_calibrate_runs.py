@@ -99,7 +99,10 @@ def test_kept_connections_tell_the_links_from_messages_of_one_size(traffic, tmp_
 def test_fresh_ones_do_not_and_repeat_the_run_all_the_same(traffic, tmp_path, capsys):
     folder = traffic()
     first, again = repeated(folder, tmp_path)
-    assert "identifiable for no client" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    lines = shown.partition("answers")[2].splitlines()
+    assert [line.split()[1] for line in lines[1:5]] == ["-"] * 4  # no round trip
+    assert "ping times would tell them (--known TABLE with client, rtt_ms), or a run with" in " ".join(shown.split())
     assert again == pytest.approx(first, rel=0.02)
 
 

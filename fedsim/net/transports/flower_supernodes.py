@@ -3,10 +3,10 @@
 In one exchange the server leaves its message with the SuperLink; the client's SuperNode fetches it at its next poll,
 starts a ClientApp for it, takes over the reply and sends it; the ServerApp finds the reply at one of its own polls.
 The defaults were measured with Flower 1.41, `start` in deployed runs of fedsim: a process that imports torch takes
-2.7 s of a core, and three to five that start at the same time on two cores take 6 to 7 s.  A deployed run tells its own;
-clients that import no torch took 1.6 s.  The links are TCP's.  Flower's own requests took 8 kB down and 21 kB up
-a round and client beside a model of 307 kB, headers of packets included: `own_down` and `own_up` put such bytes on
-the wire, none by default.
+2.7 s of a core, and three to five that start at the same time on two cores take 6 to 7 s.  A deployed run tells its
+own; clients that import no torch took 1.6 s.  The links are TCP's.  Flower's own requests took 8 kB down and 21 kB up a
+round and client beside a model of 307 kB, headers of packets included: `own_down` and `own_up` put such bytes on the
+wire, none by default.
 
 A message meets its client at any moment between two polls alike: it waits uniformly between 0 and `poll`, drawn from
 the run's seed for each client and message.  In a round that waits for all, the client counts for which wait and links
