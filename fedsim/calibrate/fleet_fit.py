@@ -162,9 +162,9 @@ def _of(stated: Floats | None, client: int) -> Floats | None:
 
 
 def _trip_first(given: Problem, known: Floats) -> Link:
-    """Return the best link, and whether its round trip is identifiable."""
+    """Return the best link, and whether its round trip is identifiable, which it never is beside a carrier's constant."""
     link = fit.solve(given, known)
-    if np.isnan(known[TRIP]):
+    if np.isnan(known[TRIP]) and not given.carried:
         link.sure[TRIP] = fit.told_apart(given, link, known, TRIP)
     return link
 
@@ -197,9 +197,13 @@ def _rates(given: Problem, link: Link, known: Floats, trips: Floats, stated: Flo
 def _whole(given: Problem | None, link: Link | None, known: Floats, pools: list[Floats], stated: Floats | None) -> Link:
     """Return the link with a value in each place that anything is known of, and its marks."""
     typical = np.array([float(np.median(pool)) if len(pool) else np.nan for pool in pools])
+    marked = [POOLED] * 3
+    if stated is not None:
+        marked = [STATED if missing else POOLED for missing in np.isnan(typical).tolist()]
+        typical = np.where(np.isnan(typical), stated, typical)
     if given is None or link is None:
         free = np.isnan(known)
-        trip, up, down = (POOLED if each else KNOWN for each in free.tolist())
+        trip, up, down = (mark if each else KNOWN for each, mark in zip(free.tolist(), marked, strict=True))
         return Link(np.where(free, typical, known), ~free, np.nan, (trip, up, down))
     fixed, marks, sure = known.copy(), [*link.marks], link.sure
     if marks[TRIP] in (POOLED, ASSUMED, STATED):
@@ -210,15 +214,11 @@ def _whole(given: Problem | None, link: Link | None, known: Floats, pools: list[
         elif sure[which]:
             continue  # with the mark that it has
         elif np.isnan(link.values[which]):
-            marks[which], fixed[which] = POOLED, typical[which]
+            marks[which], fixed[which] = marked[which], typical[which]
         else:
-            if not np.isnan(typical[which]):
-                marks[which], wanted = POOLED, typical[which]
-            elif stated is not None:
-                marks[which], wanted = STATED, stated[which]
-            else:
-                marks[which], wanted = LEAST, fit.SLOWEST
-            link = fit.towards(given, link, fixed, which, wanted)
+            known_of_others = not np.isnan(typical[which])
+            marks[which] = marked[which] if known_of_others else LEAST
+            link = fit.towards(given, link, fixed, which, typical[which] if known_of_others else fit.SLOWEST)
             fixed[which] = link.values[which]
     values = np.where(np.isnan(fixed), link.values, fixed)
     return Link(values, sure, link.error, (marks[TRIP], marks[UP], marks[DOWN]))

@@ -45,6 +45,14 @@ def test_a_constant_is_not_counted_as_a_low_rate(seed):
     assert np.median(off) < 0.12
 
 
+def test_a_client_that_was_lost_has_the_scenarios_link():
+    messages = carried(FAST, [300_000])
+    messages = messages.take((messages.client == 0) | ((messages.client == 1) & ~messages.upload))
+    found = fleet_fit.fitted(FRESH, messages, WIDE, NOTHING, LOSSES, STATEMENT)
+    assert found.values == pytest.approx(STATEMENT)
+    assert found.marks[1:] == [(STATED,) * 3] * 2
+
+
 def test_messages_of_several_sizes_tell_the_rates_all_the_same():
     messages = carried(LINKS, [3_000, 20_000_000], noise=0.5)
     found = fleet_fit.fitted(FRESH, messages, WIDE, NOTHING, LOSSES, STATEMENT)
