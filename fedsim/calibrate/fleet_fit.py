@@ -162,7 +162,7 @@ def _of(stated: Floats | None, client: int) -> Floats | None:
 
 
 def _trip_first(given: Problem, known: Floats) -> Link:
-    """Return the best link, and whether its round trip is identifiable, which it never is beside a carrier's constant."""
+    """Return the best link, and whether its round trip is identifiable; beside a carrier's constant it never is."""
     link = fit.solve(given, known)
     if np.isnan(known[TRIP]) and not given.carried:
         link.sure[TRIP] = fit.told_apart(given, link, known, TRIP)
