@@ -52,7 +52,7 @@ def packed(folder, point):
 
 
 def deploy(folder, point, places=None, **how):
-    """Deploy a point within this process, with packages of its own if none are given; return its row and the carrier."""
+    """Deploy a point within this process, with new packages if none are given; return its row and the carrier."""
     folder.mkdir(parents=True)
     post = Here(places or packed(folder, point), **how)
     return run(point, folder, folder, post, lambda progress: None), post

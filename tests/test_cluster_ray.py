@@ -75,6 +75,8 @@ def test_a_node_that_is_killed_costs_its_points_a_second_try_and_no_table_differ
     tried = [path.name.split(".")[0] for path in place.glob("*.*")]
     assert (place / "killed").exists()
     assert len(tried) == 4  # the second node's point was tried again
+    [told] = [note for note in listener.notes if "tried once more" in note]
+    assert "its machine is lost" in told
     alone = swept(tmp_path / "alone")
     with Local(1) as engine:
         alone.run(run, engine, Listener())

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -17,6 +18,8 @@ from test_sweep import Listener, alive, names, table
 
 from fedsim.core.errors import ScenarioError, UserError
 from fedsim.point import folders, stale, sums
+from fedsim.sweep.engines import ray as ray_engine_module
+from fedsim.sweep.engines.ray import Ray
 
 pytestmark = pytest.mark.long
 
@@ -71,6 +74,8 @@ def test_a_worker_that_dies_twice_fails_its_point_only_and_ray_says_nothing(tmp_
     assert [row["status"] for row in rows] == ["done", "failed", "done", "failed"]
     told = dict(zip([row["algorithm.do"] for row in listener.rows], listener.messages, strict=True))
     assert told["die"].startswith("tried 2 times: its worker process ended (WorkerCrashedError: ")
+    again = [note for note in listener.notes if note.endswith("; it is tried once more, after all others")]
+    assert len(again) == 2  # of those that die, and die once
     assert told["fail"].startswith("RuntimeError: the numbers do not add up (")
     assert not [*(tmp_path / "runs").glob(".*")]
     time.sleep(0.5)  # Ray tells from a thread of its own
@@ -123,6 +128,21 @@ def test_a_worker_that_cannot_load_the_points_is_reported(tmp_path, engine):
         patched.setitem(sys.modules, "fake_nowhere", module)
         with pytest.raises(UserError, match=r"a Ray worker could not start .*fake_nowhere.*: install this version"):
             swept(tmp_path, "well").run(nowhere, engine, Listener())
+
+
+def test_a_cluster_that_does_not_answer_is_given_up_with_its_address(monkeypatch, tmp_path):
+    monkeypatch.setattr(ray_engine_module, "CONNECTED", 2.0)
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        address = f"127.0.0.1:{deaf.getsockname()[1]}"
+        began = time.monotonic()
+        with (
+            pytest.raises(UserError, match=f"no Ray cluster at '{address}' .*no answer within 2 s"),
+            Ray(address=address) as lost,
+        ):
+            swept(tmp_path, "well").run(fake_runs.run, lost, Listener())
+        assert time.monotonic() - began < 20
 
 
 SLEEPER = """

@@ -111,6 +111,8 @@ def test_a_point_whose_worker_died_once_is_run_again(tmp_path, pool):
     assert [row["status"] for row in rows] == ["done", "done"]
     assert listener.messages == ["", ""]
     assert len([*tmp_path.glob("*.died")]) == 1
+    [told] = [note for note in listener.notes if "tried once more" in note]
+    assert told.startswith(f"{rows[0]['point']}: its worker process ")
 
 
 def test_a_point_waits_again_after_all_others_and_twice_is_enough(tmp_path):

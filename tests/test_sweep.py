@@ -42,6 +42,7 @@ class Listener:
 
     def progressed(self, point, progress):
         self.progress.append((point.id, progress.share))
+        self.notes += [f"{point.id}: {progress.doing}"] * bool(progress.doing)
 
     def ended(self, point, row, message):
         self.rows.append(row)

@@ -98,7 +98,8 @@ def deploy(setting: str, rounds: int, folder: Path, simulated: Sequence[str]) ->
         where = federation.Places(server.address, insides)
         with federation.local(places, folder, folder, where) as name, spaces.inside(server):
             submit(
-                point, folder, folder, CLIENTS, lambda progress: None, connection=name, work=folder, logs=folder, beside=[],
+                point, folder, folder, CLIENTS, lambda progress: None,
+                connection=name, work=folder, logs=folder, beside=[],
                 variables=federation.environment(folder / "home"),
             )  # fmt: skip
         down, up = (sum(each) / CLIENTS for each in zip(*map(moved, clients), strict=True))

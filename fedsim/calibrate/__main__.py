@@ -44,7 +44,7 @@ def command(given: argparse.Namespace) -> list[str]:
     written.refuse(given.out, measured, given.force)
     until = arguments.until(given.until, measured.end)
     known_links, known_speeds = arguments.known(given.known, measured.clients)
-    forward, server = source.forward(measured.scenario), source.server(measured.scenario)
+    forward, server = source.forward(measured.scenario, measured.carried), source.server(measured.scenario)
     worked, unknown = with_operations(given, measured)
     measured = replace(measured, worked=worked)
     early, done = quality.within(measured, until)
@@ -52,13 +52,22 @@ def command(given: argparse.Namespace) -> list[str]:
         raise UserError(f"--until {given.until}: no message had arrived by then; give a later time")
     lost = losses.fitted(source.constants(measured.scenario), measured.moved.take(early), measured.clients)
     given_losses = lost if given.losses else np.zeros_like(lost)
-    fleet = fleet_fit.fitted(forward, measured.moved.take(early), server, known_links, given_losses)
-    fast = with_known(speeds.fitted(worked.take(done), measured.clients), known_speeds)
-    fleet = replace(fleet, crowded=fleet_fit.crowding(measured.moved, fleet.values, server))
+    stated = source.links(measured.scenario) if measured.carried and measured.scenario else None
+    fleet = fleet_fit.fitted(forward, measured.moved.take(early), server, known_links, given_losses, stated)
+    computers = source.computers(measured.scenario) if stated is not None and measured.scenario else None
+    fast = with_known(speeds.fitted(worked.take(done), measured.clients, computers), known_speeds)
+    if stated is None:
+        fleet = replace(fleet, crowded=fleet_fit.crowding(measured.moved, fleet.values, server))
+    else:
+        fleet = replace(fleet, crowded=np.zeros(len(measured.moved), dtype=bool))
     predicted = fleet.predicted(forward, measured.moved)
     width, notes = terminal.width(), [*measured.notes]
+    if stated is not None and measured.scenario is not None:
+        measured = replace(measured, scenario=source.with_carrier(measured.scenario, fast.constant, *fleet.carrier))
+        notes.append(shown.carrier(measured.started, until, *fleet.carrier))
     lines = [*shown.clients(measured, fleet, fast, predicted, width, given.all), ""]
     lines += shown.parts([*parts(measured, fleet, fast, predicted, until)], width)
+    notes += shown.remedies(measured, fleet, fast, measured.moved.take(early))
     if unknown:
         notes.append(f"speeds are not fitted: {unknown}")
     if lost.any():
@@ -89,13 +98,13 @@ def with_operations(given: argparse.Namespace, measured: Measured) -> tuple[Work
 def with_known(found: Speeds, known: Floats) -> Speeds:
     """Return the speeds with those that are known in their place."""
     given = ~np.isnan(known)
-    return Speeds(np.where(given, known, found.values), found.pooled & ~given)
+    return replace(found, values=np.where(given, known, found.values), sure=found.sure | given)
 
 
 def parts(measured: Measured, found: Fleet, fast: Speeds, predicted: Floats, until: float) -> Iterator[shown.Part]:
     """Yield the errors of the part of a run that was fitted, and of the rest if there is one."""
     calm = np.where(found.crowded, math.nan, predicted)
-    jobs, seconds = speeds.predicted(measured.worked, fast.values), measured.worked.end - measured.worked.start
+    jobs, seconds = speeds.predicted(measured.worked, fast), measured.worked.end - measured.worked.start
     own, work = quality.within(measured, until)
     split = until < math.inf
     sides = [(f"up to {until:.4g} s (fitted)" if split else "of all", own, work, 0.0, until)]

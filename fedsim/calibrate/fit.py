@@ -9,6 +9,10 @@ A value is *identifiable* if neither its double nor its half explains the messag
 then: the mean error is so much larger that, by the number of messages, it is no chance.  Messages of one size do not
 tell a long round trip from a low rate, and short ones say nothing of a rate.
 
+Where a carrier of unknown speed brings the messages (Flower's processes), each direction has a constant beside the
+link, which is fitted along with every link that is tried.  Without messages of several sizes, no rate is then
+identifiable.
+
 Not modelled: links that change; messages of one client that are under way at the same time.
 """
 
@@ -44,17 +48,23 @@ class Link:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The messages of one client as they are fitted: predicted seconds, measured ones, and the weight of each."""
+    """The messages of one client as they are fitted: predicted seconds, measured ones, and the weight of each.
+
+    `carried`: whether a carrier takes some constant seconds of its own.
+    """
 
     predict: Seconds
     seconds: Floats
     weight: Floats
     used: Mask
     moved: Moved
+    carried: bool = False
 
     def residuals(self, logs: Floats) -> Floats:
         """Return the weighted logarithms of predicted over measured seconds; `logs` are those of the values (3,)."""
         found = self.predict(*np.exp(logs).tolist())[self.used]
+        if self.carried:
+            found = found + constants(self.moved.upload[self.used], found, self.seconds)
         return self.weight * np.log(np.maximum(found, 1e-12) / self.seconds)
 
     @property
@@ -67,14 +77,25 @@ class Problem:
         return float(np.abs(self.residuals(logs)).sum() / self.weight.sum())
 
 
-def problem(forward: Forward, moved: Moved, crowded: Mask, losses: Losses = (0.0, 0.0)) -> Problem | None:
+def constants(upload: Mask, predicted: Floats, seconds: Floats) -> Floats:
+    """Return the seconds (n,) that messages take beside what is predicted: the median of each direction, 0 at least."""
+    found = np.zeros(len(seconds))
+    for own in (upload, ~upload):
+        if own.any():
+            found[own] = max(0.0, float(np.median((seconds - predicted)[own])))
+    return found
+
+
+def problem(
+    forward: Forward, moved: Moved, crowded: Mask, losses: Losses = (0.0, 0.0), carried: bool = False
+) -> Problem | None:
     """Return the fit of one client's messages but the `crowded` ones (n,); None if there is nothing to fit."""
     used = moved.whole & ~crowded & (moved.seconds > 0)
     if not used.any():
         return None
     kinds = np.stack([moved.upload[used].astype(np.int64), moved.nbytes[used]])
     _, of, many = np.unique(kinds, axis=1, return_inverse=True, return_counts=True)
-    return Problem(forward.of(moved, losses), moved.seconds[used], 1 / np.sqrt(many)[of.ravel()], used, moved)
+    return Problem(forward.of(moved, losses), moved.seconds[used], 1 / np.sqrt(many)[of.ravel()], used, moved, carried)
 
 
 def solve(given: Problem, fixed: Floats) -> Link:
@@ -120,10 +141,11 @@ def longest(given: Problem) -> float:
 def towards(given: Problem, link: Link, fixed: Floats, which: int, wanted: float) -> Link:
     """Return the link whose value comes as near to `wanted` as the messages allow, the others refitted.
 
-    They allow what costs next to nothing: what is not identifiable may still be likelier than other values.  The error
-    stays that of the link.
+    They allow what costs next to nothing: what is not identifiable may still be likelier than other values; but where a
+    carrier hides the link, whatever explains them as well.  The error stays that of the link.
     """
-    most, own = link.error * (1 + SHARE) + SLACK, math.log(link.values[which])
+    most = _as_well(given, link) if given.carried else link.error * (1 + SHARE) + SLACK
+    own = math.log(link.values[which])
     near, far, best = 0.0, 1.0, link
     step = far
     while True:

@@ -63,6 +63,19 @@ class Worked(Rows):
 
 
 @dataclass(frozen=True, eq=False)
+class Started(Rows):
+    """Starts of the processes that did clients' jobs, each a row (n,), in seconds of the run."""
+
+    start: Floats
+    end: Floats
+
+    @classmethod
+    def none(cls) -> Self:
+        """Return no starts."""
+        return cls(np.array([]), np.array([]))
+
+
+@dataclass(frozen=True, eq=False)
 class Away(Rows):
     """Stretches in which clients were offline, each a row (n,), in seconds of the run."""
 
@@ -77,7 +90,7 @@ class Measured:
 
     `updates` are the seconds of the server's updates (n,), empty if unknown.  `asked` and `answered` count requests and
     whole replies of each client (K,).  `scenario` is the run's own, with every value resolved, None if there is none.
-    `notes` say what of the sources was not used, one sentence each.
+    `notes` say what of the sources was not used, one sentence each.  `started` are known of runs over Flower.
     """
 
     clients: int
@@ -88,6 +101,12 @@ class Measured:
     end: float
     scenario: Scenario | None = None
     notes: tuple[str, ...] = field(default=())
+    started: Started = field(default_factory=Started.none)
+
+    @property
+    def carried(self) -> bool:
+        """Whether Flower's processes carried the messages, so that each took some unknown seconds beside the link."""
+        return len(self.started) > 0
 
     @property
     def asked(self) -> Ints:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedsim.calibrate.measured import Away, Floats, Ints, Mask, Measured, Moved, Worked
+from fedsim.calibrate.measured import Away, Floats, Ints, Mask, Measured, Moved, Started, Worked
 from fedsim.core.errors import UserError
 from fedsim.core.record import SERVER
 from fedsim.point import fleet, folders
@@ -47,7 +47,9 @@ def read(run: Path) -> Measured:
     updates = np.unique(columns["updates"]["time"].astype(np.float64))
     last = [float(times.max()) for times in (moved.arrived, columns["spans"]["end"], updates) if len(times)]
     notes = [f"{strangers} messages between others than the server and a client are left out"] if strangers else []
-    return Measured(clients, moved, worked, away, updates, max(last), scenario, tuple(notes))
+    spans = columns["spans"]
+    starts = Started(*(spans[name][spans["what"] == "start"].astype(np.float64) for name in ("start", "end")))
+    return Measured(clients, moved, worked, away, updates, max(last), scenario, tuple(notes), starts)
 
 
 def point_of(run: Path) -> Path:

@@ -1,4 +1,7 @@
-"""Shown: what the fit has found, as lines for a terminal: clients, what marks mean, and how well all is predicted."""
+"""Shown: what the fit has found, as lines for a terminal: clients, what marks mean, and how well all is predicted.
+
+A value that the run does not tell is not shown; what is said instead is which measurement would tell it.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -10,19 +13,15 @@ from analysis import terminal
 from fedsim.calibrate import fleet_fit
 from fedsim.calibrate.fit import DOWN, TRIP, UP
 from fedsim.calibrate.fleet_fit import Fleet
-from fedsim.calibrate.measured import Floats, Measured
+from fedsim.calibrate.forward import BITS
+from fedsim.calibrate.measured import Floats, Measured, Moved, Started
 from fedsim.calibrate.quality import Errors, errors
 from fedsim.calibrate.speeds import Speeds
 
 MOST = 20  # clients that are listed
-SIGNS = {
-    fleet_fit.POOLED: "p",
-    fleet_fit.KNOWN: "k",
-    fleet_fit.ASSUMED: "a",
-    fleet_fit.LEAST: ">",
-    fleet_fit.GIVEN: "g",
-    fleet_fit.SHARED: "s",
-}
+SIGNS = {fleet_fit.KNOWN: "k", fleet_fit.ROUGH: "r", fleet_fit.SHARED: "s"}
+HIDDEN = "-  not identifiable by these messages and jobs; the table has a value with which this run repeats"
+PROBES = (10, 100)  # Mbit/s, rates for which the size of messages is told that would show them
 HEADS = ("client", "rtt", "up", "down", "speed", "msgs", "error", "p90", "answers")
 UNITS = "rtt in ms, up and down in Mbit/s, speed in GFLOP/s; error: of seconds, median and 90th percentile"
 EXACT = 1e-5  # errors below are shown as 0
@@ -50,7 +49,8 @@ def clients(
     if len(rows) > MOST and not every:
         yield f"... and {len(rows) - MOST} more (--all lists them)"
     used = {mark for marks in fleet.marks for mark in marks if mark}
-    used |= {fleet_fit.POOLED} if speeds.pooled.any() and np.isfinite(speeds.values).any() else set()
+    if used & fleet_fit.UNKNOWN or not speeds.sure.all():
+        yield from terminal.wrapped(HIDDEN, width, hanging="   ")
     for mark, sign in SIGNS.items():
         if mark in used:
             yield from terminal.wrapped(f"{sign}  {mark}: {fleet_fit.MARKS[mark]}", width, hanging="   ")
@@ -64,6 +64,40 @@ def parts(found: Sequence[Part], width: int) -> Iterator[str]:
         yield from terminal.wrapped(f"median error {part.name}: {', '.join(texts) or 'nothing'}", width, hanging="  ")
 
 
+def carrier(started: Started, until: float, down: float, up: float) -> str:
+    """Return what Flower took beside the links."""
+    seconds = (started.end - started.start)[started.end <= until]
+    process = f" (starting a process {np.median(seconds):.2g} s, median of {len(seconds)})" if len(seconds) else ""
+    return (
+        f"Flower took {down:.2g} s of each download{process} and {up:.2g} s of each upload, which count as no link: the"
+        " scenario has them as network.transport"
+    )
+
+
+def remedies(measured: Measured, fleet: Fleet, speeds: Speeds, moved: Moved) -> Iterator[str]:
+    """Yield which measurements would tell what is not identifiable."""
+    lacking = [{marks[which] for marks in fleet.marks} & fleet_fit.UNKNOWN for which in (TRIP, UP, DOWN)]
+    if lacking[TRIP]:
+        kept = (
+            "" if measured.carried else ", or a run with network.connection: {kind: kept} or messages of several sizes"
+        )
+        yield f"round trips that are not shown: ping times would tell them (--known TABLE with client, rtt_ms){kept}"
+    for name, unknown, upload in (("uplinks", lacking[UP], True), ("downlinks", lacking[DOWN], False)):
+        own = moved.take(moved.whole & (moved.upload == upload))
+        if unknown and len(own):
+            seconds = float(np.median(own.seconds))
+            mbytes = [1.0 * max(seconds * rate / BITS, own.nbytes.max() / 1e6) for rate in PROBES]
+            each = zip(mbytes, PROBES, strict=True)
+            sizes = " and ".join(f"of {float(f'{size:.1g}'):g} MB up to {rate} Mbit/s" for size, rate in each)
+            beside = "beside these, " if measured.carried else ""
+            yield f"{name} that are not shown: {beside}messages {sizes} would tell them (a larger model)"
+    if len(measured.worked) and np.isfinite(speeds.values).any() and not speeds.sure.all():
+        yield (
+            "speeds that are not shown: jobs of different lengths would tell them (a second run with several times the"
+            " training.local_steps), or --known TABLE with client, gflops"
+        )
+
+
 def _row(measured: Measured, fleet: Fleet, speeds: Speeds, predicted: Floats, client: int) -> list[str]:
     own = (measured.moved.client == client) & measured.moved.whole & ~fleet.crowded
     error = errors(predicted[own], measured.moved.seconds[own])
@@ -72,7 +106,7 @@ def _row(measured: Measured, fleet: Fleet, speeds: Speeds, predicted: Floats, cl
         _cell(value, marks[which])
         for value, which in ((values[TRIP] * 1e3, TRIP), (values[UP] / 1e6, UP), (values[DOWN] / 1e6, DOWN))
     ]
-    cells.append(_cell(speeds.values[client] / 1e9, fleet_fit.POOLED if speeds.pooled[client] else ""))
+    cells.append(_cell(speeds.values[client] / 1e9, "" if speeds.sure[client] else fleet_fit.GIVEN))
     asked = int(measured.asked[client])
     answers = f"{measured.answered[client]}/{asked}"
     present = f"{measured.present()[client]:.0%}".replace("%", " %")
@@ -85,8 +119,10 @@ def _errors(name: str, found: Errors) -> str:
 
 
 def _cell(value: float, mark: str) -> str:
-    return "-" if math.isnan(value) else f"{value:.3g}{SIGNS.get(mark, ' ')}"
+    return "-" if math.isnan(value) or mark in fleet_fit.UNKNOWN else f"{value:.3g}{SIGNS.get(mark, ' ')}"
 
 
 def _percent(share: float) -> str:
-    return "-" if math.isnan(share) else "0 %" if share < EXACT else f"{100 * share:.2g} %"
+    if math.isnan(share):
+        return "-"
+    return "0 %" if share < EXACT else f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"

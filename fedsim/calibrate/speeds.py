@@ -5,9 +5,14 @@ over links that take no time, on computers of known speed, so that a job's secon
 that a simulation of the run would count, for the same client and as many periods.  A client's speed is the median over
 its jobs.
 
+A speed is identifiable if neither its double nor its half explains the seconds of the client's jobs as well.  Where
+each job is a process of its own, as with Flower, each takes some constant seconds too, so that jobs of one length tell
+none; the speed is then the scenario's, and the constant takes the rest.
+
 Not modelled: jobs whose operations depend on what was learned before; rounds of several exchanges.
 """
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from fedsim.calibrate import fit
 from fedsim.calibrate.measured import Floats, Ints, Mask, Measured, Worked
 from fedsim.core.errors import UserError
 from fedsim.learn.algorithm import declared
@@ -29,25 +35,50 @@ LINKS = {"model": "naive", "latency": "1 us", "uplink": "100 Gbit/s", "downlink"
 
 @dataclass(frozen=True, eq=False)
 class Speeds:
-    """Operations a second of K clients, NaN where unknown, and which of them are the median of the others."""
+    """Operations a second of K clients, NaN where unknown; which are identifiable; the seconds of a job beside."""
 
     values: Floats
-    pooled: Mask
-    note: str = ""
+    sure: Mask
+    constant: float = 0.0
 
 
-def fitted(worked: Worked, clients: int) -> Speeds:
-    """Return the speeds of all clients, by the jobs whose operations are known."""
+def fitted(worked: Worked, clients: int, stated: Floats | None = None) -> Speeds:
+    """Return the speeds of all clients, by the jobs whose operations are known.
+
+    `stated` (K,) are the scenario's, given where each job was a process of its own.
+    """
     rates = worked.operations / (worked.end - worked.start)
     known = np.isfinite(rates) & (rates > 0)
-    own = np.array([_median(rates[known & (worked.client == client)]) for client in range(clients)])
+    mine = [worked.take(known & (worked.client == client)) for client in range(clients)]
+    own = np.array([_median(jobs.operations / (jobs.end - jobs.start)) for jobs in mine])
     lacking = np.isnan(own)
-    return Speeds(np.where(lacking, _median(own[~lacking]), own), lacking)
+    carried = stated is not None
+    sure = np.array(
+        [len(jobs) > 0 and _told_apart(jobs, speed, carried) for jobs, speed in zip(mine, own, strict=True)]
+    )
+    if stated is None or not known.any():
+        return Speeds(np.where(lacking, _median(own[~lacking]), own), sure)
+    values = np.where(sure, own, stated)
+    rest = (worked.end - worked.start - worked.operations / values[worked.client])[known]
+    return Speeds(values, sure, max(0.0, _median(rest)))
 
 
-def predicted(worked: Worked, speeds: Floats) -> Floats:
+def _told_apart(jobs: Worked, speed: float, carried: bool) -> bool:
+    """Return whether neither the double nor the half of a speed explains jobs as well, with a constant if `carried`."""
+    seconds, upload = jobs.end - jobs.start, np.zeros(len(jobs), dtype=bool)
+
+    def error(value: float, constant: bool) -> float:
+        found = jobs.operations / value
+        found = found + (fit.constants(upload, found, seconds) if constant else 0.0)
+        return float(np.abs(np.log(found / seconds)).mean())
+
+    most = error(speed, False) * math.exp(fit.EVIDENCE / len(jobs)) + fit.FLOOR
+    return all(error(speed * factor, carried) > most for factor in (2.0, 0.5))
+
+
+def predicted(worked: Worked, speeds: Speeds) -> Floats:
     """Return the seconds (n,) that jobs take at these speeds, NaN where their operations are unknown."""
-    found: Floats = worked.operations / speeds[worked.client]
+    found: Floats = worked.operations / speeds.values[worked.client] + speeds.constant
     return found
 
 

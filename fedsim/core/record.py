@@ -84,7 +84,8 @@ class Span(Row):
 
     `train`; `mask` (it answers an exchange of secure aggregation); `mix` (a peer updates its own state and merges what
     others have sent); `offline`; `left` (an instant: it left in the middle of its work); `serve` (a server computes;
-    waiting for a core is not counted); `down` (the server restarts).
+    waiting for a core is not counted); `down` (the server restarts); `start` (a deployed client's process starts, for
+    the job that follows).
     """
 
     client: int

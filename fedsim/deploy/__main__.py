@@ -123,8 +123,13 @@ def _run(given: argparse.Namespace, points: list[Point], document: Any, data: Pa
     if note := final_table.failures(rows, str(out)):
         console.print(note, soft_wrap=True)
     for point in points:
-        for missed in (finished(out / point.id) or {}).get("provenance", {}).get("missed", ()):
+        told = (finished(out / point.id) or {}).get("provenance", {})
+        for missed in told.get("missed", ()):
             console.print(f"{point.id}: {missed}", soft_wrap=True)
+        if "start" in told:
+            transport = f"{{name: flower_supernodes, start: {told['start']:.2g} s}}"
+            console.print(f"{point.id}: jobs waited {told['start']:.2g} s (median) for a process of Flower's to start; "
+                          f"network.transport: {transport} simulates that", soft_wrap=True)  # fmt: skip
     if not given.no_report and any(row["status"] == "done" for row in rows):
         console.print(f"report: {write_report(out, out / 'report')}", soft_wrap=True)
     return 1 if any(row["status"] == "failed" for row in rows) else 0

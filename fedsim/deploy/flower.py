@@ -89,7 +89,7 @@ class FlowerPost(Post):
     """Carries questions as Flower's messages."""
 
     def __init__(self, grid: Grid, clients: int) -> None:
-        """Find the node of each client.  Raises UserError if some are not there in time, or cannot use their package."""
+        """Find the node of each client.  Raises UserError if some are not there in time, or have no sound package."""
         self._grid, self._under_way, self._strangers = grid, dict[str, tuple[int, int]](), dict[str, int]()
         self._nodes, self._packages = dict[int, int](), dict[int, str]()
         self._seen, self._looked, self._failed = set[int](), -LOOK, list[Brought]()

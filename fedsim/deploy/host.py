@@ -34,7 +34,6 @@ from fedsim.learner.ticket import Reply, Ticket
 from fedsim.net.codec import Codec
 from fedsim.net.message import Message
 
-
 log = logging.getLogger(__name__)
 
 
@@ -46,8 +45,8 @@ class ClientFault(Exception):  # noqa: N818
 class RealHost(ServerHost):
     """A server whose clients are real; `faults` are why questions had no answer.
 
-    `packages` are the digests of what the clients should have.  `given` and `missed` count the jobs that each client was
-    given, and those that were lost.
+    `packages` are the digests of what the clients should have.  `given` and `missed` count the jobs that each client
+    was given, and those that were lost.
     """
 
     inbox: Inbox
@@ -56,6 +55,7 @@ class RealHost(ServerHost):
     codec: Codec | None = None  # of uploads
     offsets: Offsets = field(default_factory=Offsets)
     faults: list[str] = field(default_factory=list)
+    starts: list[float] = field(default_factory=list)  # seconds for which clients' processes had run before their job
     given: Counter[int] = field(default_factory=Counter)
     missed: Counter[int] = field(default_factory=Counter)
     away: set[int] = field(default_factory=set)  # clients whose last job was lost
@@ -155,6 +155,7 @@ class RealHost(ServerHost):
         client, step, version = answer.client, there.kind, there.version
         self.write(replace(there, arrived=received, fate="delivered"))
         if not math.isnan(answer.up):
+            self.starts.append(answer.up)
             self.write(Span(client, max(there.sent, received - answer.up), received, "start"))
         self.write(Span(client, began, ended, "train"))
         nbytes = len(answer.message) + (reported.BYTES if self.learner.reports else 0)

@@ -1,4 +1,4 @@
-"""The identity of a client's package: all that this client's learning depends on, described so that two can be compared.
+"""The identity of a client's package: all that its learning depends on, described so that two can be compared.
 
 The server describes what each client should have, the client what it has: the scenario without what only the clock or
 the server uses, the contents of the client's data, and the code of the algorithm, model, task and codecs.  If one
@@ -38,7 +38,7 @@ def described(scenario: Scenario, own: Own) -> Description:
 
 
 def code(scenario: Scenario) -> Description:
-    """Return the description of the code that clients run: of each module, with what it imports of fedsim and the user."""
+    """Return the description of the code that clients run: each module, with what it imports of fedsim and the user."""
     made = stamp.of_parts((kind, part) for kind, _, part in scenario.parts() if kind in RUN_BY_CLIENTS)
     return {f"the code of {name}": meaning for name, meaning in made.items()}
 

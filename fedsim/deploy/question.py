@@ -21,9 +21,9 @@ T = TypeVar("T", "Question", "Answer")
 class Question:
     """A question to a client.
 
-    `what`: WHO (who are you), HELLO (the same, and a run begins), WORK (a job on the payload of `message`), MEMORY (what
-    it remembered after each of `asks`), END (forget what was kept for that).  `package` is the digest of the package
-    that the client should have (`identity.py`), "" where any will do.
+    `what`: WHO (who are you), HELLO (the same, and a run begins), WORK (a job on the payload of `message`), MEMORY
+    (what it remembered after each of `asks`), END (forget what was kept for that).  `package` is the digest of the
+    package that the client should have (`identity.py`), "" where any will do.
     """
 
     what: str

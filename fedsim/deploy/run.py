@@ -8,6 +8,7 @@ Not modelled: resuming.  A run that is interrupted starts again.
 """
 
 import json
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -67,9 +68,11 @@ def run(point: Point, folder: Path, data_root: Path, post: Post, progress: Repor
     }
     own |= {"status": status, "seed": scenario.seed, "sim_seconds": seconds}
     own |= {"method": title_of(type(built.parts.algorithm)), "real_seconds": time.perf_counter() - began}
-    notes = {"deployed": "seconds are real", "clients": about, "faults": built.host.faults[:20]}
+    notes: dict[str, Any] = {"deployed": "seconds are real", "clients": about, "faults": built.host.faults[:20]}
     notes["missed"] = [f"client {one}: {built.host.missed[one]} of its {built.host.given[one]} jobs were lost"
                        for one in sorted(built.host.missed)]  # fmt: skip
+    if built.host.starts:
+        notes["start"] = statistics.median(built.host.starts)
     device = {"device": learning.device_name(scenario.device), "threads": scenario.threads}
     return {**row, **own, "provenance": {**device, **notes}}
 

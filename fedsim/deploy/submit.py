@@ -28,8 +28,8 @@ def submit(
 ) -> dict[str, Any]:  # fmt: skip
     """Run a point through a SuperLink that Flower's configuration names, and return its row.
 
-    `work` is a folder for the app, `logs` one for the command's log, which is kept, `beside` are those of the user's own
-    modules, `variables` those of Flower's commands.
+    `work` is a folder for the app, `logs` one for the command's log, which is kept, `beside` are those of the user's
+    own modules, `variables` those of Flower's commands.
     Raises UserError for a mistake, `channel.Failed` for a failure of the server's process.
     """
     channel.clear(folder)

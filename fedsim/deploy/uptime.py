@@ -15,7 +15,7 @@ STAT, BEGAN = Path("/proc/self/stat"), 19  # place of the beginning among the fi
 def uptime() -> float:
     """Return the seconds since this process began, NaN if the system does not tell."""
     try:
-        fields = STAT.read_text("ascii", "replace").rpartition(")")[2].split()
+        fields = STAT.read_text("utf-8", "replace").rpartition(")")[2].split()
         return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[BEGAN]) / os.sysconf("SC_CLK_TCK")
     except (OSError, AttributeError, ValueError, IndexError):
         return math.nan

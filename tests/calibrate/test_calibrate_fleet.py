@@ -8,7 +8,7 @@ from calibrate.links import FRESH, moved, together, with_seconds
 
 from fedsim.calibrate import fleet_fit, losses
 from fedsim.calibrate.fit import DOWN, TRIP, UP
-from fedsim.calibrate.fleet_fit import ASSUMED, GIVEN, KNOWN, LEAST, POOLED, SHARED
+from fedsim.calibrate.fleet_fit import ASSUMED, GIVEN, KNOWN, LEAST, POOLED, ROUGH, SHARED
 from fedsim.net import tcp
 from fedsim.net.tcp import TransferModel
 
@@ -42,7 +42,7 @@ def test_a_client_without_messages_is_the_median_of_the_others():
 def test_a_client_with_one_size_takes_the_round_trip_of_the_others_and_its_own_rates():
     odd = moved((0.06, 1e6, 4e6), [50_000], client=3)
     found = fitted(together(*three(), odd), 4)
-    assert found.marks[3] == (POOLED, GIVEN, GIVEN)
+    assert found.marks[3] == (POOLED, ROUGH, GIVEN)
     assert found.values[3] == pytest.approx((0.06, 1e6, 4e6), rel=0.01)
 
 
@@ -58,7 +58,7 @@ def test_a_pooled_value_never_explains_the_messages_worse():
 def test_without_others_one_size_gives_an_assumed_round_trip():
     messages = moved((0.06, 1e6, 4e6), [50_000])
     found = fitted(messages, 1)
-    assert found.marks == [(ASSUMED, GIVEN, GIVEN)]
+    assert found.marks == [(ASSUMED, ROUGH, GIVEN)]
     assert found.predicted(FRESH, messages) == pytest.approx(messages.seconds, rel=0.01)
 
 

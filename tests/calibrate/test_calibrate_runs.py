@@ -99,7 +99,10 @@ def test_kept_connections_tell_the_links_from_messages_of_one_size(traffic, tmp_
 def test_fresh_ones_do_not_and_repeat_the_run_all_the_same(traffic, tmp_path, capsys):
     folder = traffic()
     first, again = repeated(folder, tmp_path)
-    assert "identifiable for no client" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    lines = shown.partition("answers")[2].splitlines()
+    assert [line.split()[1] for line in lines[1:5]] == ["-"] * 4  # no round trip
+    assert "ping times would tell them (--known TABLE with client, rtt_ms), or a run with" in " ".join(shown.split())
     assert again == pytest.approx(first, rel=0.02)
 
 
@@ -180,7 +183,7 @@ def test_operations_follow_the_periods_that_a_client_has_met(tmp_path):
     measured = run_tables.read(folder)
     worked, _ = speeds.with_operations(measured, folder / "arrivals.parquet", tmp_path)
     found = speeds.fitted(worked, 5)
-    assert speeds.predicted(worked, found.values) == pytest.approx(worked.end - worked.start, rel=1e-6)
+    assert speeds.predicted(worked, found) == pytest.approx(worked.end - worked.start, rel=1e-6)
     assert len({*np.round(worked.operations[worked.client == worked.client[0]])}) > 1
 
 

@@ -1,6 +1,8 @@
 """Offsets between clocks, questions, trees and the wall clock."""
 
 import math
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -16,6 +18,7 @@ from fedsim.deploy.offsets import Offsets
 from fedsim.deploy.post import Brought, Post
 from fedsim.deploy.question import WORK, Answer, Question, pack, unpack
 from fedsim.deploy.real_time import Inbox, RealTime
+from fedsim.deploy.uptime import STAT
 
 SECONDS = st.floats(0.001, 10)
 
@@ -120,3 +123,11 @@ def test_a_timeout_begins_when_it_is_asked_for():
 
     Inbox(env, Slow(0.0)).run(env.process(process()), lambda: False)
     assert seen[0] >= 0.05
+
+
+@pytest.mark.skipif(not STAT.exists(), reason="this system does not tell when a process began")
+def test_a_process_knows_for_how_long_it_has_been_running():
+    code = "import time; time.sleep(0.3); from fedsim.deploy.uptime import uptime; print(uptime())"
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0.3 <= float(done.stdout) <= time.monotonic() - began + 0.02

@@ -77,5 +77,5 @@ def test_a_part_of_the_users_counts_by_its_code(tmp_path):
     assert not any("clock" in name or "net" in name.split(".") for name in code)  # these run at the server
     changed = {**code, "the code of algorithms.fedavg": "another"}
     assert identity.differences(changed, code) == "the code of algorithms.fedavg"
-    many = {name: "another" for name in code}
+    many = dict.fromkeys(code, "another")
     assert identity.differences(many, code).endswith(f"and {len(code) - identity.SHOWN} more")

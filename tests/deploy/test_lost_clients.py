@@ -106,9 +106,7 @@ def test_a_newcomer_with_another_package_is_left_out(grid, caplog):
     with caplog.at_level(logging.WARNING):
         post.poll(0.0)
         post.poll(0.0)
-    assert caplog.messages == [
-        "a SuperNode for client 1 has another package than the run began with; it is left out"
-    ]
+    assert caplog.messages == ["a SuperNode for client 1 has another package than the run began with; it is left out"]
     [answer] = asked(post, 1, 1)
     assert unpack(Answer, answer.data).about == "node 12"
 

@@ -2,9 +2,10 @@
 
 In one exchange the server leaves its message with the SuperLink; the client's SuperNode fetches it at its next poll,
 starts a ClientApp for it, takes over the reply and sends it; the ServerApp finds the reply at one of its own polls.
-The defaults were measured with Flower 1.41 and models of 500 kB: together with the waits for polls, 2.3 s a round, they
-made a round 6.1 s longer than the links alone.  The links are TCP's.  Flower's own requests took 8 kB down and 21 kB up
-a round and client beside a model of 307 kB, headers of packets included: `own_down` and `own_up` put such bytes on the
+The defaults were measured with Flower 1.41, `start` in deployed runs of fedsim: a process that imports torch takes
+2.7 s of a core, and three to five that start at the same time on two cores take 6 to 7 s.  A deployed run tells its
+own; clients that import no torch took 1.6 s.  The links are TCP's.  Flower's own requests took 8 kB down and 21 kB up a
+round and client beside a model of 307 kB, headers of packets included: `own_down` and `own_up` put such bytes on the
 wire, none by default.
 
 A message meets its client at any moment between two polls alike: it waits uniformly between 0 and `poll`, drawn from
@@ -30,7 +31,7 @@ class FlowerSupernodes(Transport):
     """Seconds and bytes that one exchange takes beside the links; an option of 0 leaves its part out."""
 
     poll: Seconds = 3.0  # between two polls of a client for work
-    start: Seconds = 1.6  # until the client's process has its task and runs
+    start: Seconds = 6.0  # until the client's process has its task and runs
     reply: Seconds = 0.3  # until the reply is handed over to be sent
     collect: Seconds = 1.1  # until the server's program has found the reply
     objects: Seconds = 0.8  # requests for the several objects of a model, half of them each way

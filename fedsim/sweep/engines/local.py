@@ -88,7 +88,11 @@ class Local:
                         if slot.point:
                             report(slot.point, progress)
                     if slot.future and slot.future.done():
-                        yield from queue.ended(*slot.end())
+                        point, result = slot.end()
+                        over = queue.ended(point, result)
+                        if not over:
+                            report(point, result.again())
+                        yield from over
         finally:
             for slot in slots:
                 if slot.point:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fedsim.core.progress import Progress
 from fedsim.scenario.schema import Point
 from fedsim.sweep.engines.durations import Durations
 
@@ -24,6 +25,10 @@ class Died:
     """The result of a point whose worker died before the point ended."""
 
     reason: str
+
+    def again(self) -> Progress:
+        """Return the progress of its point, which waits to be tried once more, with what to tell."""
+        return Progress(0.0, 0.0, None, 0, f"{self.reason}; it is tried once more, after all others")
 
 
 class Queue:

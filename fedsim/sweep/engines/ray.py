@@ -10,6 +10,8 @@ them is shown here.
 import logging
 import os
 import socket
+import subprocess
+import sys
 import sysconfig
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import chdir, contextmanager, nullcontext
@@ -27,7 +29,9 @@ Job = Callable[[Point, Report], Any]  # module-level, or a partial of such: it t
 OWN = "local"  # Ray's address for a new Ray on this machine
 PATIENCE = 0.2  # seconds between two looks at the tasks
 GRACE = 10.0  # seconds in which cancelled tasks must end
-ANSWER = 5.0  # seconds in which the head of a cluster must answer
+ANSWER = 5.0  # seconds in which the head of a cluster must accept a connection
+CONNECTED = 60.0  # seconds in which a process must be part of a cluster
+PROBE = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False, logging_level='CRITICAL'); ray.shutdown()"
 ROOM = 2**27  # bytes for what tasks return: a row each
 
 
@@ -82,7 +86,11 @@ class Ray:
                     if point.id in latest:
                         report(point, latest[point.id])
                 for ref in ended:
-                    yield from queue.ended(running.pop(ref), _result(ray, ref))
+                    point, result = running.pop(ref), _result(ray, ref)
+                    over = queue.ended(point, result)
+                    if not over:
+                        report(point, result.again())
+                    yield from over
         finally:
             for ref in running:
                 ray.cancel(ref, force=True)
@@ -95,7 +103,8 @@ class Ray:
             own = {"num_cpus": self.jobs or os.cpu_count(), "include_dashboard": False, "object_store_memory": ROOM}
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else Ray reports to its makers
             try:
-                _check_address(address)
+                if address != OWN:
+                    _check_address(address)
                 # Ray puts the working folder first on its workers' path; Python's own folder is there anyway.
                 with _silent(ray), nullcontext() if self.plugins else chdir(sysconfig.get_path("stdlib")):
                     ray.init(
@@ -165,6 +174,8 @@ def _result(ray: Any, ref: Any) -> Any:
         raise UserError(f"a Ray worker could not start ({last}): {remedy}") from error
     except ray.exceptions.OutOfMemoryError:
         return Died("Ray ended its worker process, as memory ran out: try fewer --jobs")
+    except (ray.exceptions.NodeDiedError, ray.exceptions.LocalRayletDiedError) as error:
+        return Died(f"its machine is lost ({str(error).splitlines()[0]})")
     except ray.exceptions.RayError as error:
         return Died(f"its worker process ended ({type(error).__name__}: {str(error).splitlines()[0]})")
 
@@ -176,6 +187,14 @@ def _check_address(address: str) -> None:
         raise ValueError("Ray's client mode (ray://) is not supported; give HOST:PORT of the cluster's head")
     if port.isdecimal():
         socket.create_connection((host, int(port)), timeout=ANSWER).close()
+    # Nothing ends Ray's own attempt, which may take many minutes: let another process, that can be ended, try first.
+    command = [sys.executable, "-P", "-c", PROBE, address]
+    try:
+        subprocess.run(command, timeout=CONNECTED, check=True, capture_output=True, stdin=subprocess.DEVNULL, text=True)
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"no answer within {CONNECTED:g} s") from None
+    except subprocess.CalledProcessError as error:
+        raise RuntimeError((error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]) from None
 
 
 def _unreachable(address: str, error: Exception) -> str:
