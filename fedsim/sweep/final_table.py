@@ -205,7 +205,7 @@ def _first(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str) 
         drawn.add_row(*(writable(text, encoding) for text in (label, *("\n".join(each.parts) for each in entries))))
     console = Console(width=width, file=io.StringIO(), color_system=None)
     yield Text(writable(f"{found.title}:", encoding), style="bold")
-    if len(found.heads) > 2 and console.measure(drawn).minimum <= width:
+    if len(found.heads) > 2 and Console(width=UNBOUNDED).measure(drawn).maximum <= width:
         with console.capture() as lines:
             console.print(drawn)
         yield from (Text(writable(line.rstrip(), encoding)) for line in lines.get().splitlines())
