@@ -72,7 +72,7 @@ def firsts_frame(known: Races) -> pd.DataFrame:
             f"{name}_{key}": value
             for name, found in zip(("time", "bytes", "score"), one, strict=True)
             for key, value in (
-                ("first", " / ".join(found.leaders)), ("mean", found.means[found.leaders[0]] if found.leaders else None),
+                ("first", " / ".join(found.leaders)), ("mean", found.means.get("".join(found.leaders[:1]))),
                 ("next", found.next), ("next_mean", found.means.get(found.next)), ("tested", found.tested),
                 ("in_some_runs", incomplete(found)), ("at_first", found.at_first), ("runs", found.known),
             )
@@ -100,8 +100,8 @@ def each_period(targets: pd.DataFrame, by: list[str]) -> str:
     heads = [*map(short, by), "period", "reached", "time", "bytes", "periods met by then", "at the first score"]
     note = (
         "From the arrival of a period at a client to the first score on that period at or above the target, and the "
-        f"bytes moved meanwhile: means over the clients and over the runs that reached it{spread_in_words(frame)}. Runs "
-        "that were there at the first score that counted say only when counting began."
+        f"bytes moved meanwhile: means over the clients and over the runs that reached it{spread_in_words(frame)}. "
+        "Runs that were there at the first score that counted say only when counting began."
     )
     return part("each", "Period by period", sheet(heads, rows, "targets", len(by), note))
 

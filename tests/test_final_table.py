@@ -59,7 +59,10 @@ def test_below_the_table_stands_who_is_first_where():
     lines = shown(sweep())
     start = lines.index("First at 70 % accuracy:")
     assert lines[start + 1].split() == ["participation", "latency", "10", "ms", "latency", "1", "s"]
-    assert [lines[start + 3].split(), lines[start + 4].split()] == [["0.1", "nobody", "nobody"], ["1.0", "FedAvg", "FedAvg"]]
+    assert [lines[start + 3].split(), lines[start + 4].split()] == [
+        ["0.1", "nobody", "nobody"],
+        ["1.0", "FedAvg", "FedAvg"],
+    ]
     assert lines[start + 5].split() == ["11.5", "s", "23.5", "s"]
     assert lines[start + 6].split() == ["3.00", "MB", "3.00", "MB"]
     assert lines[start + 7].startswith("Means over 2 seeds; methods share a cell where ")

@@ -159,7 +159,9 @@ def check(row, tables, split="test"):
     else:
         assert [float(value) for value in found] == pytest.approx(expected)
     frames = [pd.DataFrame(tables[name]) for name in ("scores", "arrivals", "transfers")]
-    found = each_period(*frames, TARGET, "global", split=split) if len(frames[2]) else None  # under `isolated` nothing travels
+    found = (
+        each_period(*frames, TARGET, "global", split=split) if len(frames[2]) else None
+    )  # under `isolated` nothing travels
     for period, values in told.by_period().items() if found is not None else ():
         (own,) = found[found["period"] == period][["seconds", "bytes", "periods"]].values.tolist()
         assert own == pytest.approx(values or (math.nan,) * 3, nan_ok=True)

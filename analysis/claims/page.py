@@ -1,4 +1,4 @@
-"""The tables within the pages that state numbers: between the marks `<!-- claims: TABLE -->` and `<!-- end of claims -->`.
+"""The tables within pages of numbers: between the marks `<!-- claims: TABLE -->` and `<!-- end of claims -->`.
 
 All else on a page is prose, which this leaves alone.
 """

@@ -48,11 +48,12 @@ def _lines(run: Path) -> Iterator[str]:
     yield f"  page: {PAGE}"
     yield f"  scenario: {SCENARIO}"
     yield "  seeds: five"
-    yield '  interval: "none: rows without one hold if they are within that of the rerun"'
+    yield '  interval: "none of its own: a number holds within that of the rerun"'
     yield "  columns:"
     yield "    - {head: participation}"
     for latency in latencies:
-        yield f'    - {{head: "{latency}", metrics: [seconds_to_target, bytes_to_target], set: ["grid.{ACROSS}=[{latency}]"]}}'
+        select = f'set: ["grid.{ACROSS}=[{latency}]"]'
+        yield f'    - {{head: "{latency}", metrics: [seconds_to_target, bytes_to_target], {select}}}'
     yield f'    - {{head: "{END}", metrics: [score], set: ["grid.{ACROSS}=[{latencies[0]}]"]}}'
     yield "  rows:"
     at = {(one.condition[DOWN], one.condition[ACROSS]): place for place, one in enumerate(known.times)}
@@ -60,10 +61,11 @@ def _lines(run: Path) -> Iterator[str]:
         places = [at[row, latency] for latency in latencies]
         first = [_cell(known.times[place], known.moved[place]) for place in places]
         best = known.best[places[0]]
-        cells = [f"{float(row):.0%}".replace("%", " %"), *first, f"{100 * best.means[best.leaders[0]]:.1f} %: {', '.join(best.leaders)}"]
-        sets = {head: chosen[one.leaders[0]] for head, one in
-                zip([*latencies, END], [*(known.times[place] for place in places), best], strict=True) if one.leaders}  # fmt: skip
-        yield f'    - cells: [{", ".join(map(_quoted, cells))}]'
+        end = f"{100 * best.means[best.leaders[0]]:.1f} %: {', '.join(best.leaders)}"
+        cells = [f"{float(row):.0%}".replace("%", " %"), *first, end]
+        of = dict(zip([*latencies, END], [*(known.times[place] for place in places), best], strict=True))
+        sets = {head: chosen[one.leaders[0]] for head, one in of.items() if one.leaders}
+        yield f"    - cells: [{', '.join(map(_quoted, cells))}]"
         yield f'      set: ["grid.{DOWN}=[{row}]"]'
         yield f"      cell_set: {{{', '.join(f'{_quoted(head)}: [{_quoted(one)}]' for head, one in sets.items())}}}"
 

@@ -199,7 +199,9 @@ def test_seconds_are_seconds_and_a_cell_may_have_runs_of_its_own(tmp_path):
 
 
 def test_the_table_of_readme_is_taken_from_a_run(tmp_path):
-    folder = write_sweep(tmp_path / "run", algorithms=("fedavg", "power"), latencies=("10 ms", "1 s"), seeds=(0, 1, 2, 3, 4))
+    folder = write_sweep(
+        tmp_path / "run", algorithms=("fedavg", "power"), latencies=("10 ms", "1 s"), seeds=(0, 1, 2, 3, 4)
+    )
     path = tmp_path / "claims.yaml"
     path.write_text(SMALL, encoding="utf-8")
     for _ in range(2):  # the second time it replaces the first
