@@ -17,7 +17,7 @@ from analysis.cells import ranged
 from analysis.contest import Comparison, comparisons
 from analysis.groups import joined
 from analysis.intervals import FEWEST
-from analysis.quantity import BYTES, PERCENT, SECONDS, show
+from analysis.quantity import BYTES, PERCENT, SECONDS
 from analysis.verdict import condition_of
 
 COMPARED = ("algorithm", "protocol", "model", "network.codec.up", "network.codec.down", "data.partition", "data.stream")

@@ -1,7 +1,7 @@
 """The parts of a report on the best methods: the answer, times and bytes to the target, and the ranking."""
 
 from analysis import charts, ranked_section, sections
-from analysis.answer import compared, conditions, grid, races
+from analysis.answer import compared, grid, races
 from analysis.answer_section import answer_section
 from analysis.cautions import cautions
 from analysis.forest import forest
@@ -34,16 +34,13 @@ def headline_chart(m: Material) -> str:
 
 
 def first(m: Material) -> str:
-    """Return who is first in each condition, and the bytes to the target."""
-    if compared(m.points, m.axes) != "algorithm" or m.points["algorithm"].nunique() > 1:
-        found = races(m.points, m.axes)
-        m.save("first", sections.firsts_frame(found))
-        table = sections.firsts(conditions(m.points, m.axes), found, m.score)
-    else:
-        table = ""
+    """Return the bytes to the target, and its cost on each period where it counts on each; save who is first where."""
+    if m.points[compared(m.points, m.axes)].nunique() > 1:
+        m.save("first", sections.firsts_frame(races(m.points, m.axes)))
+    table = ""
     if len(m.kept.targets):
         m.save("targets", m.kept.targets)
-        table += sections.each_period(m.kept.targets, m.by)
+        table = sections.each_period(m.kept.targets, m.by)
     if not m.reached:
         return paragraph("No run reached its target, so there is no time or traffic to it.") + table
     return to_target(m, "bytes_to_target") + table

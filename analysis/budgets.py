@@ -5,9 +5,9 @@ codec); all other axes are conditions, in each of which the methods are compared
 of the current model when the budget has been spent, averaged over its runs; a method has no score until each of its
 runs has one. It is not the best score so far, which could not be picked without looking at the test.
 
-Methods that are not significantly behind the best are tied with it (paired differences, as in `contest`; with fewer than
-five runs those within a point), and leaders stay until they are behind; scores that guessing reaches (`chance`) lead
-nowhere.  All are compared on one test: where every run of a condition was scored on
+Methods that are not significantly behind the best are tied with it (paired differences, as in `contest`; with fewer
+than five runs those within a point), and leaders stay until they are behind; scores that guessing reaches (`chance`)
+lead nowhere.  All are compared on one test: where every run of a condition was scored on
 the fixed test (see frontier), by that; else by the score over the periods met, once all have arrived, so that a method
 that meets its periods late has no score until then.
 
@@ -40,7 +40,8 @@ def leads(curves: pd.DataFrame, axes: list[str], cost: str) -> pd.DataFrame:
     """Return one row per condition and range of budgets with the same leaders: the axes that are conditions, then
     COLUMNS.
 
-    `curves` are those of a digest, with a column `chance` (NaN where it is not known). `cost` is "time" (s) or "moved" (bytes), `from` and `to` are budgets of it (the
+    `curves` are those of a digest, with a column `chance` (NaN where it is not known).
+    `cost` is "time" (s) or "moved" (bytes), `from` and `to` are budgets of it (the
     last stretch has no end: inf). `method` is the leader, or those that are tied, joined by " / ", the best first;
     `algorithm` is that of the best. `score` (fraction) is its score when the range begins, n its runs, `next` the best
     of the others at that budget ("" if no other has a score yet) and `next_score` its score. Conditions with one method
@@ -104,7 +105,9 @@ def _behind(other: pd.DataFrame, first: pd.DataFrame) -> npt.NDArray[np.bool_]:
     apart = (first[shared] - other[shared]).to_numpy(float)
     orders = [key[:-1] for key in shared]  # what the seeds are nested in
     if len({*orders}) > 1:
-        apart = np.stack([apart[:, [one == order for one in orders]].mean(axis=1) for order in dict.fromkeys(orders)], 1)
+        apart = np.stack(
+            [apart[:, [one == order for one in orders]].mean(axis=1) for order in dict.fromkeys(orders)], 1
+        )
     mean, count = apart.mean(axis=1), apart.shape[1]
     if count < FEWEST:
         return np.asarray(mean > TIED)
@@ -112,9 +115,7 @@ def _behind(other: pd.DataFrame, first: pd.DataFrame) -> npt.NDArray[np.bool_]:
     return np.asarray(mean - half > 0)
 
 
-def _stretches(
-    budgets: npt.NDArray[np.float64], held: dict[str, pd.DataFrame], chance: float
-) -> list[dict[str, Any]]:
+def _stretches(budgets: npt.NDArray[np.float64], held: dict[str, pd.DataFrame], chance: float) -> list[dict[str, Any]]:
     """Return the ranges of budgets with the same leaders, the first once a score is above chance."""
     names, rows = [*held], list[dict[str, Any]]()
     means = np.stack([held[name].to_numpy(float).mean(axis=1) for name in names])

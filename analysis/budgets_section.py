@@ -26,8 +26,8 @@ UNITS = {"time": SECONDS, "moved": BYTES}
 NOTE = (
     "The method with the best mean score once a budget has been spent: that of the model in force by then, not the "
     "best one so far. Each row is a range of budgets with the same leader, or with methods that are tied: not "
-    "significantly apart (paired differences, 95 %; with fewer than five runs, within a point). A leader stays until it is "
-    "behind. What guessing reaches leads nowhere."
+    "significantly apart (paired differences, 95 %; with fewer than five runs, within a point). A leader stays "
+    "until it is behind. What guessing reaches leads nowhere."
 )
 
 

@@ -52,11 +52,6 @@ def ranged(low: float, high: float, units: Units) -> str:
     return f"{ends[0].removesuffix(f' {unit}') if unit else ends[0]} to {ends[1]}"
 
 
-def ranged_pair(one: float, other: float, units: Units) -> str:
-    """Return "39.3 and 28.1 %", the unit once where both have the same; a single number where they look the same."""
-    return ranged(one, other, units).replace(" to ", " and ")
-
-
 def key(value: float) -> float | str:
     """Return the sort key of a figure: its value, or "" if it is missing."""
     return "" if math.isnan(value) else value

@@ -121,16 +121,3 @@ def moved_by(transfers: pd.DataFrame, times: npt.ArrayLike, direction: str | Non
     rows = rows.sort_values("arrived", kind="stable")
     cumulative = np.concatenate([[0], rows["wire_bytes"].to_numpy(np.int64).cumsum()])
     return cumulative[np.searchsorted(rows["arrived"].to_numpy(float), np.asarray(times, float), side="right")]
-
-
-def per_update(transfers: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
-    """Return wire bytes moved since the previous update: columns time (s), version, up, down, peer, all (bytes)."""
-    rows = updates.sort_values(["time", "version"], kind="stable")[["time", "version"]].reset_index(drop=True)
-    for name in ("up", "down", "peer"):
-        rows[name] = np.diff(moved_by(transfers, rows["time"], name), prepend=0)
-    return rows.assign(all=rows[["up", "down", "peer"]].sum(axis=1))
-
-
-def bytes_until(transfers: pd.DataFrame, seconds: float | None) -> int | None:
-    """Return the wire bytes moved up to a moment (s), such as that of a target; None if it never came."""
-    return None if seconds is None else int(moved_by(transfers, [seconds])[0])

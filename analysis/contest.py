@@ -30,6 +30,11 @@ class Lead:
         """Whether the 95 % interval excludes zero; None with too few runs to tell."""
         return self.difference.excludes_zero
 
+    @property
+    def ahead(self) -> bool:
+        """Whether the rival is behind: significantly, or with too few runs to tell in every one."""
+        return self.ahead_in_every_run if self.significant is None else self.significant
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -45,12 +50,9 @@ class Comparison:
 
     @property
     def tied(self) -> list[str]:
-        """The rivals that are not behind the leader: not significantly, or with too few runs not in every one."""
+        """The rivals that are not behind the leader."""
         best = self.means[self.ranking[0]] if self.ranking else None
-        return [
-            lead.rival for lead in self.leads
-            if self.means[lead.rival] == best or not (lead.ahead_in_every_run if lead.significant is None else lead.significant)
-        ]  # fmt: skip
+        return [lead.rival for lead in self.leads if not lead.ahead or self.means[lead.rival] == best]
 
     @property
     def at_once(self) -> bool:
@@ -73,7 +75,9 @@ class Comparison:
         return all(lead.significant is not None for lead in self.leads)
 
 
-def comparisons(points: pd.DataFrame, axes: list[str], by: str, value: str, *, lower_is_better: bool) -> list[Comparison]:
+def comparisons(
+    points: pd.DataFrame, axes: list[str], by: str, value: str, *, lower_is_better: bool
+) -> list[Comparison]:
     """Return the comparison of each condition, in order, by a column of `points`; see `compare`."""
     groups = points.groupby(axes, sort=False) if axes else [((), points)]
     return [
@@ -106,9 +110,7 @@ def compare(
     return Comparison(condition, tuple(ranking), means, tuple(leads), incomplete, len(known), at_first)
 
 
-def paired_lead(
-    leader: pd.DataFrame, runs: pd.DataFrame, rival: str, value: str, *, lower_is_better: bool
-) -> Lead:
+def paired_lead(leader: pd.DataFrame, runs: pd.DataFrame, rival: str, value: str, *, lower_is_better: bool) -> Lead:
     """Return the leader's lead over a rival, over their shared replicates."""
     by = replicates(leader.columns)
     both = leader[[*by, value]].merge(runs[[*by, value]], on=by, suffixes=("", "_rival"))

@@ -23,7 +23,9 @@ def course(tables: Tables) -> dict[str, pd.DataFrame]:
             whole = with_bytes(over_all_periods(scores, model, metric), moved)
             rows = whole.rename(columns={"whole": "score"})
         else:
-            rows = curve(scores, moved, model, metric, split).dropna(subset="met").assign(score=lambda each: each["met"])
+            rows = (
+                curve(scores, moved, model, metric, split).dropna(subset="met").assign(score=lambda each: each["met"])
+            )
         found[f"{metric}/{model}/{split}"] = rows[["time", "moved"]].assign(value=rows["score"])
     times = tables["updates"]["time"]
     sums = moved_by(moved, times)

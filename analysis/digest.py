@@ -37,8 +37,8 @@ class Digest:
 
     `booked` and `clients` are those of `communication`, `curves` of `frontier.curve`. `periods` has period (from 1),
     updates and prequential, `forgetting` learned (i + 1), tested (j + 1) and value without empty cells, `partitions`
-    the rows of that table, `targets` period (from 1), seconds, bytes, periods and at_first (see each_period) of the points whose
-    target is on each period, `among` what (a quantity), at and value (see served.among). `waits`, `held_out` and
+    the rows of that table, `targets` period (from 1), seconds, bytes, periods and at_first (see each_period) of points
+    whose target is on each period, `among` what (a quantity), at and value (see served.among). `waits`, `held_out` and
     `computing` have a row a point, under the points' index: waiting.mean_wait, held_out.held_out_scores and
     compute_time.compute_seconds. `times` has a row a condition and direction: transfers (count), median, p95, largest
     (s) of all delivered messages of its replicates together, so that a quantile is one of messages.

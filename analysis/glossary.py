@@ -25,8 +25,8 @@ TERMS = {
     SCORE: "the one score of a run: pooled over clients' test vertices for each period, then averaged over all periods "
     "of the stream, arrived or not, so that the test is the same throughout (where that cannot be tested, over the "
     "periods that have arrived so far); a run's is the last one. Every chart and table has it under this name",
-    "AM": "shown where it differs from the score: the mean over the periods that clients have met, once each has learned "
-    "its last one, in percentage points",
+    "AM": "shown where it differs from the score: the mean over the periods that clients have met, once each has "
+    "learned its last one, in percentage points",
     "LA": "learning accuracy: the score on each period right after it was learned, mean over the periods, in "
     "percentage points; where snapshots are scored ahead, the mean over the snapshots trained on, while the score is "
     "that of the last one",
@@ -54,8 +54,8 @@ TERMS = {
     "robustness": "the score as a share of its value at the easiest setting of an axis, "
     "in the same replicate; the area under it is 100 % if nothing is lost",
     "Pareto front": "the points for which no other has a better mean score at no more cost",
-    "±": "one standard deviation over replicates (n - 1), as in the terminal; this page has it for five or more, and of "
-    "fewer the least and the greatest value",
+    "±": "one standard deviation over replicates (n - 1), as in the terminal; this page has it for five or more, and "
+    "of fewer the least and the greatest value",
     "95 % interval": "Student's t, over the means of the orders where there are several, else over the seeds; none "
     "with fewer than five of them",
     MISSING: "does not apply, or never happened",

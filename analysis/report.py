@@ -87,6 +87,8 @@ def _sections(m: Material) -> dict[str, str]:
         "How were the data divided?": ("data", [network_parts.partitions(m)]),
     }
     results = {
-        heading: m.timed(section(name, heading, *filter(None, found))) for heading, (name, found) in parts.items() if any(found)
+        heading: m.timed(section(name, heading, *filter(None, found)))
+        for heading, (name, found) in parts.items()
+        if any(found)
     }
     return {"Answer": first, **results, "What was run": what_was_run(m.runs, m.points), "Glossary": words(m.score)}

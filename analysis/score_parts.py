@@ -63,7 +63,11 @@ def cost(m: Material) -> str:
         marks = scored.assign(choice=labels, frontier=scored[best])
         parts.append(m.drawn(name, charts.trade_off(marks, cost, m.score, given)))
     note = "The Pareto fronts are marked in tables/summary.csv as frontier_time and frontier_bytes."
-    fronts = part("fronts", f"{m.score.capitalize()} against cost", *parts, paragraph(note, "note")) if len(scored) > 1 else ""
+    fronts = (
+        part("fronts", f"{m.score.capitalize()} against cost", *parts, paragraph(note, "note"))
+        if len(scored) > 1
+        else ""
+    )
     return fronts + sections.summary(m.means, m.axes, m.score)
 
 

@@ -1,7 +1,6 @@
 """Parts of the report's sections: tables of cost, losses, bytes and computing, each with an explanation."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -9,10 +8,9 @@ import pandas as pd
 from analysis.answer import Races, incomplete
 from analysis.axes import short
 from analysis.cells import figure, key, placed, points, spread_in_words
-from analysis.contest import Comparison
 from analysis.groups import joined
 from analysis.load import RECOVERY
-from analysis.page import Cell, paragraph, text
+from analysis.page import Cell, paragraph
 from analysis.quantity import BYTES, COUNT, MISSING, PERCENT, SECONDS, VERSIONS, show
 from analysis.sheet import part, sheet
 from analysis.spread import over_replicates
@@ -42,37 +40,16 @@ SERVED = {
 }
 
 
-def firsts(axes: list[str], known: Races, score: str) -> str:
-    """Return a table of who is first to the target, needs the fewest bytes, and ends highest, by condition."""
-    heads = [*map(short, axes), "first at the target", "after", "next", "after", "in some runs"]
-    heads += ["fewest bytes", "bytes", f"highest {score} at the end", score]
-    rows = []
-    for fast, cheap, good in zip(known.times, known.moved, known.best, strict=True):
-        cells = placed(pd.Series(dict(fast.condition), dtype="object"), axes)
-        cells += [_who(fast), _mean(fast, fast.leaders[:1], SECONDS)]
-        cells += [text(fast.next or MISSING), _mean(fast, (fast.next,), SECONDS), text(incomplete(fast) or MISSING)]
-        cells += [_who(cheap), _mean(cheap, cheap.leaders[:1], BYTES)]
-        rows.append([*cells, _who(good), _mean(good, good.leaders[:1], PERCENT)])
-    note = (
-        "Means over replicates; only methods that reach the target in every run are ranked by it. Names joined by "
-        "“/” are tied, the best mean first."
-    )
-    if late := [one for one in known.times if one.at_once]:
-        some = f"{sum(one.at_first for one in late)} of {sum(one.known for one in late)} runs"
-        note += f" Not ranked by time and bytes in {len(late)} conditions, where {some} met the target at the first "
-        note += "score that counts: such a time says when counting began."
-    return part("first", "Condition by condition", sheet(heads, rows, "first", len(axes), note))
-
-
 def firsts_frame(known: Races) -> pd.DataFrame:
-    """Return the same as a frame: the condition, and for each measure the leaders, their best mean, who is next and its
-    mean, who has it in some runs only, and of how many runs how many met the target at the first score that counts."""
+    """Return who is first in each condition: for each measure the leaders, their best mean, who is next, its mean, who
+    has it in some runs only, and of how many runs how many met the target at the first score that counts.
+    """
     rows = [
         {**one[0].condition, **{
             f"{name}_{key}": value
             for name, found in zip(("time", "bytes", "score"), one, strict=True)
             for key, value in (
-                ("first", " / ".join(found.leaders)), ("mean", found.means[found.leaders[0]] if found.leaders else None),
+                ("first", " / ".join(found.leaders)), ("mean", found.means.get("".join(found.leaders[:1]))),
                 ("next", found.next), ("next_mean", found.means.get(found.next)), ("tested", found.tested),
                 ("in_some_runs", incomplete(found)), ("at_first", found.at_first), ("runs", found.known),
             )
@@ -100,8 +77,8 @@ def each_period(targets: pd.DataFrame, by: list[str]) -> str:
     heads = [*map(short, by), "period", "reached", "time", "bytes", "periods met by then", "at the first score"]
     note = (
         "From the arrival of a period at a client to the first score on that period at or above the target, and the "
-        f"bytes moved meanwhile: means over the clients and over the runs that reached it{spread_in_words(frame)}. Runs "
-        "that were there at the first score that counted say only when counting began."
+        f"bytes moved meanwhile: means over the clients and over the runs that reached it{spread_in_words(frame)}. "
+        "Runs that were there at the first score that counted say only when counting began."
     )
     return part("each", "Period by period", sheet(heads, rows, "targets", len(by), note))
 
@@ -262,12 +239,3 @@ def compute_time(frame: pd.DataFrame, axes: list[str]) -> str:
         f"another had learned. {same}"
     )
     return part("computing", "Computing time", sheet(heads, rows, "compute_time", len(axes) + 3, note))
-
-
-def _who(one: Comparison) -> Cell:
-    return text(" / ".join(one.leaders)) if one.leaders else text(MISSING, "")
-
-
-def _mean(one: Comparison, names: Sequence[str], units: list[tuple[float, str]]) -> Cell:
-    value = one.means.get(names[0], math.nan) if names else math.nan
-    return Cell(show(value, units), key(value))

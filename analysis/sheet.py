@@ -15,7 +15,7 @@ MOST_CONSTANTS = 8  # stated below a table
 
 
 def part(name: str, title: str, *parts: str) -> str:
-    """Return a part of a section under its own heading, or that of its chart where it has none; `name` is its anchor."""
+    """Return a part of a section under its own heading; without one, its chart has it. `name` is its anchor."""
     heading = f"<h3>{escape(title)}</h3>\n" if title else ""
     return f'<div class="part" id="{escape(name)}">{heading}' + "\n".join(filter(None, parts)) + "</div>"
 

@@ -31,7 +31,7 @@ def summarise(
     The tables are pandas data frames or pyarrow tables with the columns of a run's Parquet files. `model` is the
     headline's (global or local): where it was never scored, score, am, la, fm and the cost of the target are None; no
     other model replaces it. Scores and target are fractions, times seconds. `score` is the last of the curve (on the
-    fixed test of all periods where there is one), and `periods` the mean number of periods that clients had met by then.
+    fixed test of all periods where there is one), `periods` the mean number of periods that clients had met by then.
     `la` is learning accuracy, None like `fm` for a single period: where periods are scored ahead, on snapshots that
     come later, it is the mean over the snapshots trained on.
     Whatever does not apply is None, never zero: without any update, asked, folded, lost, late and refused;

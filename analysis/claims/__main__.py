@@ -1,4 +1,4 @@
-"""The command line: `python -m analysis.claims` lists claims, reruns one by name, or writes the page's tables."""
+"""The command line: `python -m analysis.claims` lists claims, reruns one by name, or writes the pages' tables."""
 
 import argparse
 import os
@@ -9,8 +9,10 @@ from pathlib import Path
 
 from analysis import terminal
 from analysis.claims import page
-from analysis.claims.file import Claim, ClaimsError, claims, read
+from analysis.claims.file import FILE, Claim, ClaimsError, claims, read
+from analysis.claims.record import record
 from analysis.claims.rerun import rerun
+from analysis.stored import NotARunError
 
 EXAMPLES = """examples:
   {prog}
@@ -20,7 +22,9 @@ EXAMPLES = """examples:
   {prog} --rerun scaffold_drift/all_ten_0_1_scaffold/after_40
       run its command, and say whether the recorded value is within its interval
   {prog} --write
-      write the tables of docs/reproduction.md anew
+      write the tables of docs/reproduction.md and README.md anew
+  {prog} --record runs/sparse_clients --write
+      take README's table from this run, and write it there
 
 exit codes:
   0  done; with --rerun: the recorded value is within its interval
@@ -34,7 +38,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
     terminal.prepare()
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="The measured numbers of docs/reproduction.md.",
+        description="The measured numbers of docs/reproduction.md and README.md.",
         epilog=EXAMPLES.format(prog=prog),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -42,19 +46,23 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
     parser.add_argument("prefix", nargs="?", default="", help="list the claims whose names begin so")
     parser.add_argument("--rerun", metavar="NAME", help="run a claim's command and compare")
     parser.add_argument("--out", type=Path, metavar="DIR", help="with --rerun: its runs (default: runs/claims/NAME)")
-    parser.add_argument("--write", action="store_true", help="write the tables of docs/reproduction.md")
+    parser.add_argument("--record", type=Path, metavar="RUN", help="take README's table from a finished run")
+    parser.add_argument("--write", action="store_true", help="write the tables of docs/reproduction.md and README.md")
     options = parser.parse_args(arguments)
     try:
+        if options.record is not None:
+            record(options.record)
+            print(FILE)
         if options.write:
-            text = page.PAGE.read_text(encoding="utf-8")
-            page.PAGE.write_text(page.generated(text, read()), encoding="utf-8")
-            print(page.PAGE)
+            print(*page.write(read()), sep="\n")
+            return 0
+        if options.record is not None:
             return 0
         known = claims(read())
         if options.rerun is not None:
             return _rerun(_named(known, options.rerun), options.out)
         return _listed(known, options.prefix)
-    except ClaimsError as error:
+    except (ClaimsError, NotARunError) as error:
         print(f"claims: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of the output has closed it

@@ -3,7 +3,7 @@
 A cell is text; each number of it that is ours is a claim, named TABLE/ROW/COLUMN, with /1, /2 or the metric behind it
 where a cell holds several:
 
-    73.7    69.4 ± 4.9    73.7 (62 to 85)    69.4 ± 4.9 / 34.8 ± 7.6    -12.0 (-22.4 to -1.5)
+    73.7    69.4 ± 4.9    73.7 (62 to 85)    69.4 ± 4.9 / 34.8 ± 7.6    -12.0 (-22.4 to -1.5)    9.5 s / 1.2 MB: FedAvg
 
 A claim can be rerun if its table names a scenario, its column the metric, and its row the options that select its runs;
 `set` of the table, the column and the row together are the options of the command.  A metric is a column of summary.csv
@@ -50,12 +50,13 @@ class Row:
 
     cells: Sequence[str]
     set: Sequence[str] = ()
+    cell_set: Mapping[str, Sequence[str]] = field(default_factory=dict)  # further options, by the head of the column
     verdict: str = ""  # how ours relates to the printed number
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of docs/reproduction.md."""
+    """A table of a page of the documentation."""
 
     table: str
     seeds: str  # how many there are of what
@@ -64,6 +65,7 @@ class Table:
     rows: Sequence[Row]
     scenario: str | None = None  # None: no command is known
     set: Sequence[str] = ()
+    page: str = "docs/reproduction.md"  # where it stands
     labels: int = 1  # leading columns that name the row
     note: str = ""
 
@@ -116,6 +118,9 @@ def _table(path: Path, raw: Mapping[str, Any]) -> Table:
             raise ClaimsError(f"{where}: row {number} has {len(row.cells)} cells for {len(columns)} columns")
         if not all(isinstance(cell, str) for cell in row.cells):
             raise ClaimsError(f"{where}: row {number} has cells that are no text; put their numbers in quotes")
+    for row in rows:
+        if unknown := [head for head in row.cell_set if head not in {column.head for column in columns}]:
+            raise ClaimsError(f"{where}: cell_set: {unknown[0]!r} is the head of no column")
     heads = {row.cells[0] for row in rows}
     for column in columns:
         if column.less is not None and column.less not in heads:
@@ -166,7 +171,7 @@ def _claims_of(
         yield Claim(
             name if len(parts) == 1 else f"{name}/{slug(metric) if metric else i + 1}",
             table, value, len(match[1].partition(".")[2]), spread, low, high, metric,
-            [*table.set, *column.set, *row.set], base,
+            [*table.set, *column.set, *row.set, *row.cell_set.get(column.head, ())], base,
             theirs[i] if len(theirs) == len(parts) else printed, row.verdict, parts[i],
         )  # fmt: skip
 

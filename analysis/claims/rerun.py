@@ -79,7 +79,7 @@ def value_of(row: "pd.Series[Any]", metric: str, out: Path) -> float:
         found = float(row[name])
     if found is None or math.isnan(found):
         raise ClaimsError(f"{out / str(row['point'])} has no {metric!r}: the scenario does not measure it")
-    factor = 1e-6 if name.startswith("bytes") else 1.0 if name.endswith("seconds") else 100.0
+    factor = 1e-6 if name.startswith("bytes") else 1.0 if "seconds" in name.split("_") else 100.0
     return factor * found
 
 

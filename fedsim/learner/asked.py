@@ -42,7 +42,7 @@ def _suit(task: Task, metrics: Mapping[str, Metric]) -> None:
 
 def splits_of(measure: Measure, periods: Sequence[Sequence[Period]], algorithm: Algorithm) -> list[str]:
     """Return the splits to score: those asked for, and all_periods too where a target of a stream counts on it."""
-    asked = [*measure.splits]
+    asked: list[str] = [*measure.splits]
     several = max(map(len, periods), default=0) > 1
     if measure.on_fixed_test and several and all_periods.refusal(periods, algorithm) is None:
         asked += [all_periods.SPLIT]

@@ -154,8 +154,10 @@ def _covered(built: Built, tables: Mapping[str, Any]) -> float | None:
 def _chance(built: Built) -> float | None:
     """Return the share of the largest label class, which a constant answer gets right; None without labels."""
     held = built.world.network.traits.held
-    classes = [] if held is None else held().sum(axis=0)
-    return None if not len(classes) or not classes.sum() else float(classes.max() / classes.sum())
+    if held is None:
+        return None
+    classes = held().sum(axis=0)
+    return float(classes.max() / classes.sum()) if classes.sum() else None
 
 
 def _device(scenario: Scenario) -> str:

@@ -50,7 +50,6 @@ COLUMNS = (  # the most important first: the last are dropped if there is no roo
     Column("score", "score", number, True),
     Column("seconds_to_target", "time to target", duration),
     Column("bytes_to_target", "bytes to target", size),
-    Column("am", "AM", number),
     Column("fm", "FM", number),
     Column("sim_seconds", "simulated", duration, True),
     Column("bytes_up", "up", size, True),
@@ -65,15 +64,6 @@ class Group:
 
     values: dict[str, str]
     rows: list[Row]
-
-
-@dataclass(frozen=True)
-class Page:
-    """The rows of a sweep, and the width (characters) and encoding of the terminal that they are shown in."""
-
-    rows: Sequence[Row]
-    width: int
-    encoding: str
 
 
 def answer(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str = "utf-8") -> Iterator[Text]:
@@ -98,9 +88,9 @@ def answer(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str =
     across = METHOD if METHOD in varying else varying[-1] if varying else ""
     outer = [axis for axis in varying if axis != across]
     blocks = [(name, [*own]) for name, own in groupby(_sorted(groups, outer), lambda group: _condition(group, outer))]
-    left = [column for column in columns if column not in same and not _repeats(column, groups)]
+    left = [column for column in columns if column not in same]
     if len(groups) + len(blocks) <= MOST_LINES or not across:
-        yield from _blocks(blocks, across, left, Page(rows, width, encoding))
+        yield from _blocks(blocks, across, left, rows, width, encoding)
         yield Text("")
     if len(groups) > 1:
         yield from _first(rows, axes, width, encoding)
@@ -168,27 +158,29 @@ def _blocks(
     blocks: Sequence[tuple[str, list[Group]]],
     across: str,
     columns: Sequence[Column],
-    page: Page,
+    rows: Sequence[Row],
+    width: int,
+    encoding: str,
 ) -> Iterator[Text]:
     """Yield one block per condition: its name, and a line for each value of the compared axis."""
     indent = "  " if any(name for name, _ in blocks) else ""
     groups = [group for _, own in blocks for group in own]
     labels = [group.values.get(across) or _alone(group) for group in groups]
-    cells = [[writable(_cell(group, column), page.encoding) for column in columns] for group in groups]
-    titles = _titles(columns, page.rows)
+    cells = [[writable(_cell(group, column), encoding) for column in columns] for group in groups]
+    titles = _titles(columns, rows)
     sizes = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
     head = short(across) if across else "point"
-    count = columns_that_fit(sizes, max(map(len, [head, *labels])), page.width - len(indent)) if columns else 0
+    count = columns_that_fit(sizes, max(map(len, [head, *labels])), width - len(indent)) if columns else 0
     lines = [[label, *own[:count]] for label, own in zip(labels, cells, strict=True)]
     # One table, so that the columns of all blocks are aligned.
-    heads, *bodies = layout([head, *titles[:count]], lines, page.width, indent)
+    heads, *bodies = layout([head, *titles[:count]], lines, width, indent)
     yield from (Text(line, style="bold") for line in heads)
     left = iter(bodies)
     for name, own in blocks:
-        yield from (Text(line, style="bold") for line in (wrapped(name, page.width, hanging="  ") if name else ()))
+        yield from (Text(line, style="bold") for line in (wrapped(name, width, hanging="  ") if name else ()))
         yield from (Text(line) for _, body in zip(own, left, strict=False) for line in body)
     if len(titles) > count:
-        yield from (Text(line) for line in wrapped(f"Not shown here: {', '.join(titles[count:])}.", page.width))
+        yield from (Text(line) for line in wrapped(f"Not shown here: {', '.join(titles[count:])}.", width))
 
 
 def _first(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str) -> Iterator[Text]:
@@ -207,7 +199,7 @@ def _first(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str) 
         drawn.add_row(*(writable(text, encoding) for text in (label, *("\n".join(each.parts) for each in entries))))
     console = Console(width=width, file=io.StringIO(), color_system=None)
     yield Text(writable(f"{found.title}:", encoding), style="bold")
-    if len(found.heads) > 2 and console.measure(drawn).minimum <= width:
+    if len(found.heads) > 2 and Console(width=UNBOUNDED).measure(drawn).maximum <= width:
         with console.capture() as lines:
             console.print(drawn)
         yield from (Text(writable(line.rstrip(), encoding)) for line in lines.get().splitlines())
@@ -279,11 +271,6 @@ def _target(rows: Sequence[Row]) -> str:
 
 def _cell(group: Group, column: Column) -> str:
     return spread(group.rows, column.key, column.form)
-
-
-def _repeats(column: Column, groups: Sequence[Group]) -> bool:
-    """Return whether a column repeats the score, as AM does if accuracy is the score."""
-    return column.key == "am" and all(_cell(group, column) == _cell(group, COLUMNS[0]) for group in groups)
 
 
 def _condition(group: Group, outer: Sequence[str]) -> str:

@@ -18,7 +18,8 @@ def curves(*runs, cost="time"):
     """Runs of one period are (uplink, protocol, algorithm, [(cost, score), ...])."""
     before = [[run[:3] for run in runs[:place]].count(run[:3]) for place, run in enumerate(runs)]
     rows = [
-        {"network.uplink": uplink, "protocol": protocol, "algorithm": algorithm, "seed": str(before[place]), "point": place,
+        {"network.uplink": uplink, "protocol": protocol, "algorithm": algorithm, "seed": str(before[place]),
+         "point": place,
          "time": spent, cost: spent, "score": score, "met": score, "fixed": True, "complete": True, "periods": 1.0,
          "chance": math.nan}
         for place, (uplink, protocol, algorithm, course) in enumerate(runs)

@@ -8,13 +8,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from synthetic_sweep import write_sweep
 
 from analysis.claims import page, rerun
 from analysis.claims.__main__ import main
 from analysis.claims.file import Claim, ClaimsError, Table, claims, read, slug
+from analysis.claims.record import record
 from analysis.intervals import t_interval
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["docs/reproduction.md", "README.md"]
 SMALL = """
 - table: small
   scenario: scenarios/small.yaml
@@ -39,13 +42,31 @@ def small(tmp_path, text=SMALL):
     return read(path)
 
 
-def test_the_tables_of_the_page_are_those_written_from_the_file():
-    text = page.PAGE.read_text(encoding="utf-8")
-    assert page.generated(text, read()) == text
+@pytest.mark.parametrize("name", PAGES)
+def test_the_tables_of_the_pages_are_those_written_from_the_file(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert page.generated(text, read(), name) == text
+
+
+def test_every_number_of_the_result_in_readme_is_a_claim():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = text[text.index("It asks:") : text.index("The report with all charts is")]
+    raw = yaml.safe_load((ROOT / "scenarios" / "sparse_clients.yaml").read_text(encoding="utf-8"))
+    asked = [100 * raw["measure"]["target"], raw["protocol"]["rounds"], raw["clients"]["count"]]
+    asked += [100 * share for share in raw["grid"]["protocol.participation"]]
+    prose = page.MARKED.sub("", block)
+    assert prose != block, "the table of claims is missing"
+    assert {float(number) for number in re.findall(r"\d+(?:\.\d+)?", prose)} <= {*map(float, asked)}
+    (table,) = [table for table in read() if table.page == "README.md"]
+    cells = [cell for row in table.rows for cell in row.cells[1:]]
+    numbers = [number for cell in cells for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?", cell)]
+    made = claims([table])
+    assert sorted(map(float, numbers)) == sorted(claim.value for claim in made)
+    assert all(claim.metric and claim.command for claim in made)  # and each can be rerun
 
 
 def test_every_table_of_the_page_is_written_from_the_file():
-    text = page.PAGE.read_text(encoding="utf-8")
+    text = (ROOT / page.PAGE).read_text(encoding="utf-8")
     assert not re.search(r"^\|", page.MARKED.sub("", text), re.MULTILINE)
 
 
@@ -163,6 +184,42 @@ def test_a_metric_may_name_another_one_of_the_scores_or_count_edges_of_partition
     assert rerun.value_of(point, "la global all_pairs mrr", tmp_path) == pytest.approx(20)
     assert rerun.value_of(point, "la global all_pairs", tmp_path) == pytest.approx(70)
     assert rerun.value_of(point, "cut partitions", tmp_path) == pytest.approx(100 * (0.1 + 0.5) / 2)
+
+
+def test_seconds_are_seconds_and_a_cell_may_have_runs_of_its_own(tmp_path):
+    row = pd.Series({"point": "p", "seconds_to_target": 12.5, "bytes_to_target": 2e6, "score": 0.5})
+    found = [rerun.value_of(row, name, tmp_path) for name in ("seconds_to_target", "bytes_to_target", "score")]
+    assert found == [12.5, 2.0, 50.0]
+    text = SMALL.replace("set: [b=2]}", "set: [b=2], cell_set: {ours: [c=4]}}")
+    options = {claim.name: claim.options for claim in claims(small(tmp_path, text))}
+    assert options["small/fedavg/ours/am"] == ["a=1", "b=2", "c=4"]
+    assert options["small/power_paper/ours/fm"] == ["a=1", "b=3"]
+    with pytest.raises(ClaimsError, match="cell_set: 'theirs' is the head of no column"):
+        small(tmp_path, text.replace("cell_set: {ours", "cell_set: {theirs"))
+
+
+def test_the_table_of_readme_is_taken_from_a_run(tmp_path):
+    folder = write_sweep(
+        tmp_path / "run", algorithms=("fedavg", "power"), latencies=("10 ms", "1 s"), seeds=(0, 1, 2, 3, 4)
+    )
+    path = tmp_path / "claims.yaml"
+    path.write_text(SMALL, encoding="utf-8")
+    for _ in range(2):  # the second time it replaces the first
+        record(folder, path)
+    table, other = sorted(read(path), key=lambda one: one.table, reverse=True)
+    assert (table.table, table.page, other.table) == ("sparse_clients", "README.md", "small")
+    frame = pd.read_csv(folder / "summary.csv", keep_default_na=True)
+    for claim in claims([table]):
+        chosen = dict(option.removeprefix("grid.").split("=") for option in claim.options)
+        rows = frame[(frame["network.latency"] == chosen["network.latency"][1:-1])
+                     & (frame["protocol.participation"] == float(chosen["protocol.participation"][1:-1]))
+                     & (frame["algorithm"] == chosen["algorithm"][1:-1])]  # fmt: skip
+        values = [rerun.value_of(row, claim.metric, folder) for _, row in rows.iterrows()]
+        assert len(values) == 5
+        assert claim.value == pytest.approx(sum(values) / 5, rel=0.01)
+        assert rerun.judged(claim, t_interval(values)).held
+    with pytest.raises(ClaimsError, match="its axes are none"):
+        record(write_sweep(tmp_path / "one", latencies=("1 s",), participations=("0.5",)), path)
 
 
 def test_an_unknown_name_is_one_message_and_exit_code_2(capsys):

@@ -77,12 +77,6 @@ def test_wasted_bytes_by_cause():
 def test_bytes_over_time_count_what_has_ended():
     assert c.moved_by(TABLE, [0.5, 1.0, 2.4, 3.0, 9.0]).tolist() == [0, 110, 225, 315, 420]
     assert c.moved_by(TABLE, [9.0], "up").tolist() == [195]
-    assert (c.bytes_until(TABLE, 3.0), c.bytes_until(TABLE, None)) == (315, None)
-
-
-def test_bytes_of_each_update():
-    updates = pd.DataFrame({"time": [3.0, 5.0], "version": [1, 2]})
-    assert rows_of(c.per_update(TABLE, updates)) == [(3.0, 1, 90, 225, 0, 315), (5.0, 2, 105, 0, 0, 105)]
 
 
 @given(

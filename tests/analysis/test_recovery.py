@@ -51,4 +51,6 @@ def test_against_a_scan(scores, moments, target):
         took += back[:1]
         first += bool(after) and after[0][1] >= target
         never += bool(after) and not back
-    assert found == ((len(took) + never, sum(took) / len(took) if took else None, first, never) if took or never else None)
+    assert found == (
+        (len(took) + never, sum(took) / len(took) if took else None, first, never) if took or never else None
+    )
