@@ -1,6 +1,7 @@
 """What the parts of a report share: the runs' frames, and the folder of drawings and tables."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +14,8 @@ from analysis.load import Runs
 from analysis.looks import Looks, dressed
 from analysis.page import figure
 from analysis.panels import draw
+from analysis.ranking import ranking
+from analysis.terminal import Say, silent
 from analysis.verdict import conditions
 
 MOST_DRAWN = 3_000_000  # characters of drawings inside the page, for readers without scripts
@@ -25,14 +28,14 @@ class Material:
     `target` the one target of all points, None if there are several or none.
     """
 
-    def __init__(self, runs: Runs, folder: Path) -> None:
-        self.runs, self.folder = runs, folder
+    def __init__(self, runs: Runs, folder: Path, say: Say = silent) -> None:
+        self.runs, self.folder, self.say = runs, folder, say
         self.charts: dict[str, charts.Spec] = {}  # what the page draws, by the figure's name
         self.room = MOST_DRAWN
         self.axes = list(runs.axes)
         self.by = [*self.axes, "algorithm"]
         points = tables.finished(runs)
-        self.kept = digest(runs, points, self.by)
+        self.kept = digest(runs, points, self.by, say)
         self.looks = Looks(tuple(points["algorithm"].unique()))  # one algorithm, one colour, in every chart
         moved = self.kept.booked.groupby("point")["wire"].sum()
         self.points = points.assign(bytes_moved=points["point"].map(moved).fillna(0.0).astype("float64"))
@@ -45,6 +48,11 @@ class Material:
         self.updated = bool(self.points["asked"].notna().any())
         self.score = " or ".join(sorted(set(self.points["metric"].replace("", "score"))))
 
+    @cached_property
+    def ranking(self) -> pd.DataFrame:
+        """The methods of each condition, ranked (see ranking.ranking)."""
+        return ranking(self.points, self.axes)
+
     def save(self, name: str, frame: pd.DataFrame) -> None:
         """Write a table as CSV and as LaTeX."""
         frame.to_csv(self.folder / "tables" / f"{name}.csv", index=False)
@@ -52,6 +60,7 @@ class Material:
 
     def drawn(self, name: str, spec: charts.Spec) -> str:
         """Draw a figure for papers, keep its description for the page, and return its place there."""
+        self.say(f"drawing chart {len(self.charts) + 1}: {spec['title']['text']}")
         spec = dressed(spec, self.looks)
         svg = draw(spec, self.folder / "figures" / name)
         self.charts[name] = interactive(spec)

@@ -11,7 +11,7 @@ from analysis.report import write
 pytestmark = pytest.mark.long
 
 NODES = "document.querySelectorAll('*').length"
-PAGES = 9  # of this report in print
+PAGES = 13  # of this report in print
 MARKS = "name => document.querySelectorAll(`[data-chart=${name}] .role-mark path`).length"
 LEGEND = "[data-chart=score_time] .role-legend-label text"
 
