@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
     parser = argparse.ArgumentParser(
         prog=prog,
         usage=f"{prog} RUN... [--out DIR] | RUN... --trace | --compare RUN RUN [--all | --errors]",
-        description="Write a report of finished runs: one HTML page, figures (SVG, PNG) and tables (CSV).",
+        description="Write a report of finished runs: one HTML page, figures (SVG, PDF) and tables (CSV).",
         epilog=EXAMPLES.format(prog=prog),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -77,12 +77,12 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
             return _compared(one, other, options.all)
         if options.trace and (found := [why for run in options.runs if (why := link_in(run))]):
             return _mistake(found[0])
-        paths = (
-            (write_timeline(folder) for run in options.runs for folder in finished(run))
-            if options.trace
-            else [write(options.runs, options.out)]
-        )
-        for path in paths:
+        if options.trace:
+            for folder in (folder for run in options.runs for folder in finished(run)):
+                print(write_timeline(folder))
+        else:
+            with terminal.working() as say:
+                path = write(options.runs, options.out, say)
             print(path)
     except NotARunError as error:
         return _mistake(str(error))

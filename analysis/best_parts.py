@@ -9,7 +9,6 @@ from analysis.material import Material
 from analysis.network_parts import by_direction
 from analysis.page import paragraph
 from analysis.question import descriptions, question, setting
-from analysis.ranking import ranking
 from analysis.score_parts import curve
 from analysis.unchanging import settled
 
@@ -53,14 +52,13 @@ def to_target(m: Material, value: str) -> str:
 
 def ranking_part(m: Material) -> str:
     """Return the part that ranks the methods of each condition, with a chart unless the first screen has it."""
-    frame = ranking(m.points, m.axes)
-    m.save("ranking", frame.drop(columns="units"))
-    return ranked_section.ranked(frame, m.axes, m.score, "" if "ranking" in m.charts else ranked(m))
+    m.save("ranking", m.ranking.drop(columns="units"))
+    return ranked_section.ranked(m.ranking, m.axes, m.score, "" if "ranking" in m.charts else ranked(m))
 
 
 def ranked(m: Material) -> str:
     """Return the chart of the ranking."""
-    frame, axes, same = settled(ranking(m.points, m.axes), m.axes, ["mean", "difference"])
+    frame, axes, same = settled(m.ranking, m.axes, ["mean", "difference"])
     names = list(m.means["algorithm"].unique())
     drawing = m.drawn("ranking", forest(frame, axes, names, m.score))
     return drawing + (paragraph(same, "note") if same else "")

@@ -161,7 +161,7 @@ def trade_off(frame: pd.DataFrame, cost: str, score: str, conditions: Sequence[s
     marks = alt.Chart().mark_point(filled=True, size=60, opacity=0.9)
     layers = [
         best.encode(x=x, y=y),
-        marks.encode(x=x, y=y, color=colour(algorithms), shape=shape(algorithms), description="choice:N"),
+        marks.encode(x=x, y=y, color=colour(algorithms), shape=shape(algorithms)),
     ]
     chart = facet(layers, rows, height=230)
     note = f"Means over {replicates_text(frame)}; the line is the Pareto front"

@@ -22,8 +22,9 @@ from analysis.each_period import each_period
 from analysis.forgetting import headline, learned, met
 from analysis.frontier import ASKED, over_all_periods, scored, with_bytes
 from analysis.load import Runs
-from analysis.served import among
+from analysis.served import among, last_scores
 from analysis.stored import TABLES, Tables
+from analysis.terminal import Say, silent
 
 MOST_ROWS = 200_000  # of a batch, unless a single point has more
 PLACE = ["place"]  # of a point among the points
@@ -58,8 +59,10 @@ class Digest:
     times: pd.DataFrame
 
 
-def digest(runs: Runs, points: pd.DataFrame, by: list[str]) -> Digest:
+def digest(runs: Runs, points: pd.DataFrame, by: list[str], say: Say = silent) -> Digest:
     """Return what is kept of these points, in their order; `by` are the columns that identify a condition.
+
+    `say` is told how many have been read.
 
     Raises NotARunError if a table cannot be read.
     """
@@ -69,13 +72,18 @@ def digest(runs: Runs, points: pd.DataFrame, by: list[str]) -> Digest:
     figures: dict[int, dict[str, Mapping[str, float | None]]] = {}
     times, took = [], pd.DataFrame(columns=["condition", "direction", "seconds"])
     for batch in _batches(runs, list(points["point"]), condition):
+        say(f"reading the tables of {len(figures) + len(batch):,} of {len(points):,} points")
         figures |= {place: _figures(tables, heads[place][1]) for place, tables in batch.items()}
         whole = {table: _together({place: tables[table] for place, tables in batch.items()}) for table in TABLES}
-        for name, rows in _rows(batch, whole, heads).items():
+        of_batch = _rows(batch, whole, heads)
+        last = of_batch.pop("last")
+        for name, rows in of_batch.items():
             kept.setdefault(name, []).append(rows)
         for place, tables in batch.items():
             kept.setdefault("targets", []).append(_targets(tables, points.iloc[place]).assign(place=place))
-            kept.setdefault("among", []).append(among(tables, *heads[place]).assign(place=place))
+            kept.setdefault("among", []).append(
+                among(tables, last["value"][last["place"] == place]).assign(place=place)
+            )
         lasted = durations(whole["transfers"])
         lasted["condition"] = whole["transfers"]["place"].map(condition)
         took = pd.concat([took, lasted]) if len(took) else lasted
@@ -136,6 +144,7 @@ def _rows(batch: Mapping[int, Tables], whole: Tables, heads: list[Head]) -> dict
             "place": cells["place"], "learned": cells["seen"], "tested": cells["period"] + 1, "value": cells["value"],
         }),
         "partitions": whole["partitions"],
+        "last": last_scores(known, PLACE),
     }  # fmt: skip
 
 

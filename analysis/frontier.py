@@ -149,7 +149,8 @@ def pareto(points: pd.DataFrame, cost: str, within: Sequence[str] = ()) -> pd.Se
     """
     if within:
         groups = points.groupby([*within], sort=False, dropna=False)
-        return pd.concat([pareto(rows, cost) for _, rows in groups]).reindex(points.index)
+        fronts: pd.Series = pd.concat([pareto(rows, cost) for _, rows in groups]).reindex(points.index)
+        return fronts
     values, costs = points["score"].to_numpy(float), points[cost].to_numpy(float)
     beaten = [
         bool(np.any((values >= v) & (costs <= c) & ((values > v) | (costs < c))))

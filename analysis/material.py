@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +18,8 @@ from analysis.load import Runs
 from analysis.looks import Looks, dressed
 from analysis.page import figure
 from analysis.panels import draw
+from analysis.ranking import ranking
+from analysis.terminal import Say, silent
 from analysis.verdict import conditions
 
 COUNTED = ["seconds_to_target", "bytes_to_target", "periods_at_target", "target_at_first"]
@@ -48,14 +51,14 @@ class Material:
     the fixed test of all periods, `clock` what the times are: simulated or measured.
     """
 
-    def __init__(self, runs: Runs, folder: Path) -> None:
-        self.runs, self.folder = runs, folder
+    def __init__(self, runs: Runs, folder: Path, say: Say = silent) -> None:
+        self.runs, self.folder, self.say = runs, folder, say
         self.charts: dict[str, charts.Spec] = {}  # what the page draws, by the figure's name
         self.room = MOST_DRAWN
         self.axes = list(runs.axes)
         self.by = [*self.axes, "algorithm"]
         points = tables.finished(runs)
-        self.kept = digest(runs, points, self.by)
+        self.kept = digest(runs, points, self.by, say)
         self.looks = Looks(tuple(points["algorithm"].unique()))  # one algorithm, one colour, in every chart
         moved = self.kept.booked.groupby("point")["wire"].sum()
         points = points.assign(bytes_moved=points["point"].map(moved).fillna(0.0).astype("float64"))
@@ -72,6 +75,11 @@ class Material:
         self.clock = "simulated or measured" if len(real) > 1 else "measured" if True in real else "simulated"
         self.score = " or ".join(sorted(set(self.points["metric"].replace("", "score"))))
 
+    @cached_property
+    def ranking(self) -> pd.DataFrame:
+        """The methods of each condition, ranked (see ranking.ranking)."""
+        return ranking(self.points, self.axes)
+
     def save(self, name: str, frame: pd.DataFrame) -> None:
         """Write a table as CSV and as LaTeX."""
         frame.to_csv(self.folder / "tables" / f"{name}.csv", index=False)
@@ -81,6 +89,7 @@ class Material:
         """Draw a figure for papers, keep its description for the page, and return its place there."""
         if self.clock != "simulated":
             spec = json.loads(self.timed(json.dumps(spec)))
+        self.say(f"drawing chart {len(self.charts) + 1}: {spec['title']['text']}")
         spec = dressed(spec, self.looks)
         svg = draw(spec, self.folder / "figures" / name)
         self.charts[name] = interactive(spec)

@@ -27,8 +27,9 @@ PANEL = ("column", "row")
 NARROWEST, LETTER = 420, 5.4  # of a titled drawing, and the mean letter of its subtitle (px)
 DIGITS = 5  # of numbers inside a chart; the tables have all digits
 WIDTHS = {1: 620, 2: 400, 3: 270, 4: 200}
+FONT = "Helvetica, Arial, sans-serif"
 LOOK = {
-    "font": "Helvetica, Arial, sans-serif",
+    "font": FONT,
     "axis": {
         "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "gridColor": GRID, "labelLimit": 220,
         "labelColor": INK, "titleColor": SOFT, "tickColor": TICK, "domainColor": TICK,
@@ -220,7 +221,9 @@ def units(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def alike(spec: dict[str, Any], rows: pd.DataFrame) -> str:
     """Return "Identical: FedAvg = FedProx (latency 1 s)": algorithms whose lines cover each other; "" without any."""
-    line = next((unit for unit in units(spec) if unit["mark"]["type"] == "line"), {"encoding": {}})["encoding"]
+    line: dict[str, Any] = next((unit for unit in units(spec) if unit["mark"]["type"] == "line"), {"encoding": {}})[
+        "encoding"
+    ]
     if "algorithm" not in rows or line.get("color", {}).get("field") != "algorithm":
         return ""
     x, y = (line[side]["field"] for side in ("x", "y"))
@@ -301,7 +304,7 @@ def _titled(svg: str, title: str, subtitle: str) -> str:
         texts.append(f'<text x="5" y="{34 + 14 * at - above}" font-size="11" fill="{SOFT}">{escape(line)}</text>')
     box = f'width="{width}" height="{height + above}" viewBox="0 {-above} {width} {height + above}"'
     ground = f'<rect y="{-above}" width="{width}" height="{height + above}" fill="white"/>'
-    words = f'<g font-family="{escape(LOOK["font"])}">{"".join(texts)}</g>'
+    words = f'<g font-family="{FONT}">{"".join(texts)}</g>'
     start = re.sub(r'width="\d+" height="\d+" viewBox="[^"]*"', box, head[0])
     return f"{start}{ground}{words}{svg[head.end() :]}"
 

@@ -15,20 +15,23 @@ from analysis.material import Material
 from analysis.page import page, section
 from analysis.served_parts import served_parts
 from analysis.stored import NotARunError
+from analysis.terminal import Say, silent
 from analysis.what_was_run import what_was_run
 
 
-def write(runs: Sequence[Path], out: Path | None = None) -> Path:
-    """Read the runs and write report.html, figures/*.svg, *.png and tables/*.csv, *.tex; return the page's path.
+def write(runs: Sequence[Path], out: Path | None = None, say: Say = silent) -> Path:
+    """Read the runs and write report.html, figures/*.svg, *.pdf and tables/*.csv, *.tex; return the page's path.
 
-    Without `out` they go into the first run's folder. Raises stored.NotARunError, naming folder and remedy, for
-    what is not a finished run or a folder of results with links, and OSError where `out` cannot be written.
+    Without `out` they go into the first run's folder. `say` is told what is being done. Raises stored.NotARunError,
+    naming folder and remedy, for what is not a finished run or a folder of results with links, and OSError where `out`
+    cannot be written.
     """
     if link := link_in(runs[0] if out is None else out):
         raise NotARunError(link)
+    say(f"reading {', '.join(map(str, runs))}")
     found = load(runs)
     folder = runs[0] if out is None else out
-    material = Material(found, folder)
+    material = Material(found, folder, say)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     (folder / "tables").mkdir(exist_ok=True)
     title = " · ".join(found.scenarios)
@@ -39,6 +42,7 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
     lead = _count(len(material.points), "point") + (f", {algorithms} algorithms" if algorithms > 1 else "")
     lead += "" if material.scored else ". Nothing was scored: this report is about traffic and time"
     path = folder / "report.html"
+    say(f"writing {path}")
     path.write_text(page(title, lead, shown, material.charts), "utf-8")
     return path
 

@@ -7,7 +7,7 @@ classes clients hold is in no table, so that `covered` is known only where a poi
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ def served(
     `worst_decile` is the mean score of the worst tenth of the clients (rounded up), `took_part` the share of clients
     with a delivered upload, `score_jain` and `upload_jain` are the indices of scores and of delivered uploads.
     """
-    own = np.sort(client_scores(scores, model, metric, split)["value"].to_numpy(float))
+    own = np.sort(last_scores(usable(scores, model, metric, split))["value"].to_numpy(float))
     worst = own[: math.ceil(WORST * len(own) - 1e-9)]
     counts = None if arrivals is None else counted(uploads(transfers), arrivals)
     return {
@@ -49,15 +49,14 @@ def covered(held: Any, transfers: pd.DataFrame) -> float | None:
     return float((own[whole > 0] / whole[whole > 0]).mean()) if len(whole) > 1 and whole.any() else None
 
 
-def among(tables: Mapping[str, pd.DataFrame], model: str, metric: str, split: str) -> pd.DataFrame:
-    """Return distributions of a point: columns what, at, value.
+def among(tables: Mapping[str, pd.DataFrame], own: Any) -> pd.DataFrame:
+    """Return distributions of a point, whose clients' last scores are `own` (see last_scores): columns what, at, value.
 
     For `score` and `uploads` clients are in ascending order and `at` is a share of them: the value is the score of the
     client there, or the share that all up to there have of the delivered uploads (Lorenz's curve).  For `behind` it is
     the share of delivered uploads that were aggregated `at` versions late, for `took` the share of clients that had
     taken part by the share `at` of the run's last delivered upload.
     """
-    own = np.sort(client_scores(tables["scores"], model, metric, split)["value"].to_numpy(float))
     parts = [_part("score", PLACES, np.quantile(own, PLACES))] if len(own) else []
     came = uploads(tables["transfers"])
     if len(came) and len(tables["arrivals"]):
@@ -91,10 +90,10 @@ def _part(what: str, at: Any, value: Any) -> pd.DataFrame:
     return pd.DataFrame({"what": what, "at": np.asarray(at, float), "value": np.asarray(value, float)})
 
 
-def client_scores(scores: pd.DataFrame, model: str, metric: str, split: str) -> pd.DataFrame:
-    """Return each client's last score: columns client, value."""
-    ordered = of_clients(usable(scores, model, metric, split)).sort_values(["time", "version"], kind="stable")
-    return pooled(ordered.groupby(["client", "period"]).tail(1), ["client"])
+def last_scores(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Return each client's last score, of the rows that count (see forgetting.usable): columns `by`, client, value."""
+    ordered = of_clients(rows).sort_values(["time", "version"], kind="stable")
+    return pooled(ordered.groupby([*by, "client", "period"]).tail(1), [*by, "client"])
 
 
 def counted(came: pd.DataFrame, arrivals: pd.DataFrame) -> Any:

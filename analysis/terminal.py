@@ -10,11 +10,14 @@ import os
 import sys
 import textwrap
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 
 from rich.console import Console
+from rich.text import Text
 
+Say = Callable[[str], None]  # is told what is being done
 WIDTH = 80  # where no terminal says otherwise
 GAP = 2  # spaces between two columns
 LABEL = 14  # smallest width to which a label is folded
@@ -39,6 +42,23 @@ def console() -> Console:
     """Return a console on the standard output: as wide as a terminal; elsewhere $COLUMNS or 80 columns."""
     prepare()
     return Console(width=None if sys.stdout.isatty() else width(), markup=False, highlight=False)
+
+
+@contextmanager
+def working() -> Iterator[Say]:
+    """Yield what says what is being done, on a line of the standard error that it is erased from at the end.
+
+    Nothing is shown where that is not a terminal.
+    """
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    with Console(stderr=True, markup=False, highlight=False).status("") as line:
+        yield lambda words: line.update(Text(words))
+
+
+def silent(words: str) -> None:
+    """Say nothing."""
 
 
 def width() -> int:

@@ -94,22 +94,30 @@ document.querySelectorAll(".where").forEach(where => {
   });
   where.replaceChildren("At ", menu);
 });
+// the part of d3-format and of Vega's expressions that tooltips use (see panels.tip)
+function format(value, how) {
+  const digits = +(/\\.(\\d+)/.exec(how)?.[1] ?? 0), percent = how.endsWith("%");
+  const fixed = /[df%]$/.test(how) && how !== ".3~%", number = percent ? 100 * value : value;
+  return (fixed ? number.toFixed(digits) : String(+number.toPrecision(digits))) + (percent ? "%" : "");
+}
+const compiled = words => new Function("datum", "format", "abs", "isValid", "return " + words);
+const isValid = value => value != null && !Number.isNaN(value);
 function tabulate(details) {
-  const {transform = [], usermeta: meta, table} = charts[details.dataset.of], vega = vegaEmbed.vega;
-  const steps = transform.map(one => one.calculate ? {type: "formula", expr: one.calculate, as: one.as}
-                                                   : {type: "filter", expr: one.filter});
-  const shown = meta.shown.map(field => {
-    const names = picked.get(field)?.names ?? null;
-    const own = field === "condition" && !(names && follows(meta, field, names));
-    return {name: "shown_" + field, value: own ? meta.choices.slice(0, 1) : names};
-  });
-  const data = [{name: "rows", values: unpacked(table), transform: steps}];
-  const rows = new vega.View(vega.parse({signals: shown, data}), {renderer: "none"}).run().data("rows");
-  const said = new Map(rows.map(row => {
-    const words = meta.tells.map(({field, format}) => row[field] == null ? "" :
-      format ? vega.expressionFunction("format")(row[field], format) : String(row[field]));
-    return [words.join("\\n"), words];
-  }));
+  const {transform = [], usermeta: meta, table} = charts[details.dataset.of];
+  const written = transform.filter(one => one.calculate).map(one => [one.as, compiled(one.calculate)]);
+  const names = field => {
+    const own = picked.get(field)?.names ?? null;
+    return field !== "condition" || (own && follows(meta, field, own)) ? own : meta.choices.slice(0, 1);
+  };
+  const shown = meta.shown.map(field => [field, names(field)]).filter(([_, some]) => some !== null);
+  const said = new Map();
+  for (const row of unpacked(table)) {
+    if (!shown.every(([field, some]) => some.includes(row[field]))) continue;
+    for (const [field, words] of written) row[field] = words(row, format, Math.abs, isValid);
+    const cells = meta.tells.map(({field, format: how}) =>
+      !isValid(row[field]) ? "" : how ? format(row[field], how) : String(row[field]));
+    said.set(cells.join("\\n"), cells);
+  }
   const line = (cells, kind) => {
     const row = element("tr");
     row.append(...cells.map(cell => element(kind, cell, {className: "text"})));

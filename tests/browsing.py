@@ -9,8 +9,9 @@ NO_BROWSER = "needs playwright (extra dev) and a Chromium on this machine"
 
 
 @contextmanager
-def opened(path):
-    """Yield the page's tab once its charts are drawn, its complaints and the addresses that it asked for; or skip."""
+def opened(path, scheme="light"):
+    """Yield the page's tab once its first charts are drawn, its complaints and the addresses that it asked for; or
+    skip.  `scheme` is what the reader prefers, light or dark pages."""
     browsers = pytest.importorskip("playwright.sync_api", reason=NO_BROWSER)
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
@@ -18,7 +19,7 @@ def opened(path):
     wrong, asked = [], []
     with browsers.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        tab = browser.new_page()
+        tab = browser.new_page(color_scheme=scheme)
         tab.on("console", lambda message: wrong.append(message.text))
         tab.on("pageerror", lambda error: wrong.append(str(error)))
         tab.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
@@ -27,3 +28,8 @@ def opened(path):
         tab.wait_for_selector("body[data-drawn]", state="attached")
         yield tab, wrong, asked
         browser.close()
+
+
+def draw_all(tab):
+    """Have the page draw the charts that are not in view yet."""
+    tab.evaluate("Promise.all(places.map(draw))")

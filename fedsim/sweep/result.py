@@ -152,10 +152,11 @@ def write_report(run: Path, out: Path) -> Path:
 
     Raises UserError if no point has results or the folder cannot be written.
     """
-    from analysis import report, stored
+    from analysis import report, stored, terminal
 
     try:
-        return report.write([run], out)
+        with terminal.working() as say:
+            return report.write([run], out, say)
     except (stored.NotARunError, OSError) as error:
         raise UserError(f"finished points are kept, but the report could not be written: {error}") from None
 

@@ -120,7 +120,7 @@ def test_the_report_tells_it(tmp_path):
     assert set(table["cost"]) == {"time", "moved"}
     assert set(table["network.latency"]) == {"10 ms", "100 ms", "1 s"}
     assert (folder / "figures" / "leaders_time.svg").is_file()
-    assert (folder / "figures" / "leaders_moved.png").is_file()
+    assert (folder / "figures" / "leaders_moved.pdf").is_file()
 
 
 def on_two_periods(*runs):

@@ -97,13 +97,13 @@ def test_targets_reached_by_some_seeds_or_none(tmp_path):
     assert all(f">{label}<" in svg for label in ("10 s", "1 min", "10 min", "1 h"))
     lone = frame.iloc[:1].assign(seconds_to_target=0.64)  # from 0 to 600 ms, in steps of 100
     assert "e+" not in draw(charts.to_target(lone, "seconds_to_target", [], 0.6), tmp_path / "lone")
-    assert (tmp_path / "figure.png").stat().st_size > 1000
+    assert (tmp_path / "figure.pdf").stat().st_size > 1000
 
 
 def test_a_trade_off_of_very_many_conditions_keeps_whom_nobody_beats():
     count = 3 * charts.MOST_MARKS
     cost = np.arange(1.0, count + 1)
-    frame = pd.DataFrame({"algorithm": "a", "condition": "c", "score": 0.5, "n": 1, "sim_seconds": cost})
+    frame = pd.DataFrame({"algorithm": "a", "choice": "c", "score": 0.5, "n": 1, "sim_seconds": cost})
     frame["frontier"] = frame.index.isin([7, 11])
     spec = charts.trade_off(frame, "sim_seconds", "auc")
     drawn = spec["datasets"]["rows"]

@@ -96,7 +96,7 @@ def test_charts_of_some_algorithms_take_their_looks_from_all():
         {"algorithm": ["power", "fedavg"], "rank": [1, 2], "mean": [0.9, 0.8], "low": [0.8, 0.7], "high": 1.0, "n": 5,
          "lowest": 0.7, "highest": 1.0, "units": [[], []], "replicates": "5 seeds"}
     )  # fmt: skip
-    costs = pd.DataFrame({"algorithm": ["power"], "condition": "", "score": 0.9, "n": 1, "sim_seconds": [3.0]})
+    costs = pd.DataFrame({"algorithm": ["power"], "choice": "", "score": 0.9, "n": 1, "sim_seconds": [3.0]})
     specs = [forest(ranked, [], ["power", "fedavg"], "AM"), charts.trade_off(costs.assign(frontier=True), *TRADE)]
     looks = Looks(("fedavg", "fed_ergnn", "power"))
     found = {pair for spec in specs for pair in looks_in(dressed(spec, looks))}

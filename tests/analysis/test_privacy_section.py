@@ -76,4 +76,4 @@ def test_the_chart_can_be_drawn(tmp_path):
     frame = private(points(), AXES)
     svg = draw(against_epsilon(frame[frame["epsilon"] < math.inf], AXES, "accuracy"), tmp_path / "privacy")
     assert "epsilon" in svg
-    assert (tmp_path / "privacy.png").stat().st_size > 1000
+    assert (tmp_path / "privacy.pdf").stat().st_size > 1000

@@ -98,7 +98,7 @@ def test_few_replicates_are_dots_and_a_range():
     assert frame["low"].isna().all()
     assert frame[["lowest", "highest"]].to_numpy().tolist() == [[0.26, 0.39], [0.1, 0.2]]
     spec = forest(frame, [], ["a", "b"], "AM")
-    assert [row["units"] for row in spec["datasets"]["rows"]] == [[0.39, 0.26], [0.2, 0.1]]
+    assert [row["unit"] for row in spec["datasets"]["rows"]] == [None, None, 0.39, 0.26, 0.2, 0.1]
     assert spec["title"]["subtitle"] == "Mean over 1 order x 2 seeds; hollow: each of them, too few for an interval"
     html = ranked(frame, [], "AM", "")
     assert "26.0 to 39.0" in html

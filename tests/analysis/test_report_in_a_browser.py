@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from browsing import opened
+from browsing import draw_all, opened
 
 from analysis import page, panels
 from analysis.charts import stacked_bytes
@@ -61,6 +61,7 @@ def seen(charts, tmp_path_factory):
     parts += page.table(["name", "size"], [[page.text(name), page.Cell(name, size)] for name, size in SIZES.items()])
     path.write_text(page.page(NASTY, NASTY, {"Charts": page.section("charts", NASTY, parts)}, charts), "utf-8")
     with opened(path) as page_in_browser:
+        draw_all(page_in_browser[0])
         yield page_in_browser
 
 

@@ -73,7 +73,7 @@ def test_a_single_score_is_a_point_among_curves(tmp_path):
     alone = [layer for layer in spec["layer"] if layer.get("transform", [{}])[0].get("filter") == "datum.lone"]
     assert {layer["mark"]["type"] for layer in alone} == {"point", "rule"}
     assert "a single score is a point" in spec["title"]["subtitle"]
-    assert 'aria-roledescription="point"' in draw(spec, tmp_path / "figure")
+    assert 'class="mark-symbol role-mark layer_' in draw(spec, tmp_path / "figure")
 
 
 def test_a_curve_on_the_fixed_test_is_solid_throughout_and_carries_the_target():

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import served_figures
-from analysis.served import PLACES, among, behind, covered, jain, served
+from analysis.forgetting import usable
+from analysis.served import PLACES, among, behind, covered, jain, last_scores, served
 
 SCORES = ["time", "version", "client", "period", "seen", "model", "split", "metric", "value", "weight"]
 HEAD = ("global", "test", "accuracy")
@@ -53,7 +54,7 @@ def test_distributions_by_hand():
     )  # fmt: skip
     updates = pd.DataFrame({"time": [2.0, 4.0, 9.5], "version": [1, 2, 3]})
     tables = {"scores": scores, "transfers": sent, "updates": updates, "arrivals": pd.DataFrame({"client": range(4)})}
-    rows = among(tables, "global", "accuracy", "test")
+    rows = among(tables, last_scores(usable(tables["scores"], "global", "accuracy", "test"))["value"])
     found = {what: part["value"].to_numpy() for what, part in rows.groupby("what")}
     assert found["score"] == pytest.approx(PLACES)
     assert found["uploads"][[0, 5, 10, 15, 20]].tolist() == pytest.approx([0, 0, 0.2, 0.4, 1])
