@@ -15,7 +15,7 @@ from analysis.forgetting import headline, pooled
 
 
 def prequential_scores(scores: pd.DataFrame, model: str, metric: str = "accuracy", split: str = "test") -> pd.DataFrame:
-    """Return the score on each period at its arrivals, pooled over clients by `weight`: columns period, value.
+    """Return the score on each period at its arrivals, pooled over clients: columns period, value.
 
     Data that arrives at second 0 is left out: its score would be the initial model's. So a run with a single period
     from the start has none.

@@ -1,9 +1,9 @@
 """The cost of reaching a target on each period alone, counted from its arrival.
 
-A period's score is pooled over clients by `weight`, of all clients that are ever scored on it: a scoring counts for a
-period once every one of them has met it, so that its test is the same at each. The time to the target runs from the
-arrival at a client to the first such score at or above the target; of a period it is the mean over its clients, which
-may have met it at different moments, and so are the bytes, all that were moved in the network meanwhile.
+A period's score is that of all clients together (see forgetting.pooled), of all that are ever scored on it: a scoring
+counts for a period once every one of them has met it, so that its test is the same at each. The time to the target runs
+from the arrival at a client to the first such score at or above the target; of a period it is the mean over its
+clients (they may have met it at different moments), and so are the bytes, all that were moved in the network meanwhile.
 
 Not modelled: a score of one client's own. Where only the latest period is scored, a period can only reach the target
 before the next one arrives.
@@ -12,7 +12,7 @@ before the next one arrives.
 import pandas as pd
 
 from analysis.communication import moved_by
-from analysis.forgetting import pooled, usable
+from analysis.forgetting import of_clients, pooled, usable
 from analysis.frontier import Reached, scored
 
 
@@ -31,11 +31,12 @@ def each_period(
     for a period that never did. The tables are those of one point.
     """
     rows = usable(scores, model, metric, split)
-    whose = rows[["client", "period"]].drop_duplicates()
+    own = of_clients(rows)
+    whose = own[["client", "period"]].drop_duplicates()
     began = arrivals.assign(moved=moved_by(transfers, arrivals["time"]))[["client", "period", "time", "moved"]]
     starts = whose.merge(began, on=["client", "period"], how="left").groupby("period")[["time", "moved"]].mean()
     tested = pooled(rows, ["time", "version", "period"]).merge(
-        rows.groupby(["time", "version", "period"], as_index=False)["client"].nunique(),
+        own.groupby(["time", "version", "period"], as_index=False)["client"].nunique(),
         on=["time", "version", "period"],
     )
     everybody = tested["period"].map(whose.groupby("period").size())

@@ -1,7 +1,7 @@
 """Compute average accuracy and forgetting over the periods of a stream, from the scores table.
 
 A[i][j] is the score on period j once period i has been learned: of every client the last row with
-`seen == i + 1` and `period == j`, pooled over clients by `weight` (vertices). With T periods (counted from 0)
+`seen == i + 1` and `period == j`, pooled over clients (see `pooled`). With T periods (counted from 0)
 
     AM = mean over j of A[T-1][j]                  FM = mean over j < T-1 of A[j][j] - A[T-1][j]
 
@@ -19,6 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from analysis.communication import SERVER
+
+MOMENT = ["time", "version", "period"]  # what all clients' predictions are scored at, and on
 Matrix = npt.NDArray[np.float64]
 
 
@@ -40,9 +43,9 @@ def matrix(scores: pd.DataFrame, model: str, metric: str = "accuracy", split: st
 
 def learned(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Return the cells of A that are known, of the rows that count (see usable): columns `by`, seen, period, value."""
-    ordered = rows.sort_values(["time", "version"], kind="stable")
+    ordered = of_clients(rows).sort_values(["time", "version"], kind="stable")
     last = ordered.groupby([*by, "client", "seen", "period"]).tail(1)
-    return pooled(last, [*by, "seen", "period"])
+    return pooled(rows, [*by, "seen", "period"], last)
 
 
 def usable(scores: pd.DataFrame, model: str, metric: str, split: str) -> pd.DataFrame:
@@ -61,7 +64,38 @@ def headline(scores: pd.DataFrame, model: str, metric: str, split: str) -> pd.Da
     return scores[chosen & (scores["weight"] > 0) & scores["value"].notna()]
 
 
-def pooled(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+def of_clients(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of clients; all of them where a split is scored by the server alone."""
+    own = rows[rows["client"] != SERVER]
+    return rows if own.empty else own
+
+
+def pooled(rows: pd.DataFrame, by: list[str], chosen: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return the score of all clients together in each group: columns `by`, value.
+
+    Of a metric that is a mean over vertices it is the mean of the clients' values by `weight`.  Of any other it is the
+    server's row of that moment and period, which scores all their predictions as one test, and over several such
+    moments the mean of these by `weight`.  Where `chosen`, the clients' rows that count (by default all), are not all
+    of a moment's, since clients met a period at times of their own, and where the server has no row
+    (`measure.over: clients`), it is the mean of the clients' own values by `weight`.
+    """
+    own = of_clients(rows)
+    chosen = own if chosen is None else chosen
+    means = _means(chosen, by)
+    if len(own) == len(rows):
+        return means
+    moment = [*(name for name in by if name not in (*MOMENT, "client", "seen")), *MOMENT]
+    whole = rows[rows["client"] == SERVER].drop_duplicates(moment, keep="last")[[*moment, "value", "weight"]]
+    counts = own.groupby(moment, as_index=False).agg(all=("client", "size"))
+    parts = chosen.groupby([*dict.fromkeys([*by, *moment])], as_index=False).agg(some=("client", "size"))
+    parts = parts.merge(counts, on=moment).merge(whole, on=moment, how="left")
+    complete = parts[by].assign(known=(parts["some"] == parts["all"]) & parts["value"].notna())
+    together = _means(parts.fillna({"value": 0.0, "weight": 1}), by)  # the same groups, in the same order
+    known = complete.groupby(by)["known"].all().to_numpy()
+    return means.assign(value=np.where(known, together["value"], means["value"]))
+
+
+def _means(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return the mean of `value` over each group, weighted by `weight`: columns `by`, value."""
     products = rows[by].assign(total=rows["value"] * rows["weight"], weight=rows["weight"])
     sums = products.groupby(by, as_index=False)[["total", "weight"]].sum()

@@ -1,7 +1,7 @@
 """Score against simulated time and against bytes: curves, targets, and the Pareto front.
 
-A curve's score at a moment is pooled over clients by `weight` for each period met so far, then averaged over these
-periods. So the test grows with every arrival, and scores before and after one are scores on different tests. A scoring
+A curve's score at a moment is that of all clients together (see forgetting.pooled), averaged over the periods met so
+far. So the test grows with every arrival, and scores before and after one are on different tests. A scoring
 is `complete` once the test has stopped growing: from the first one at which every client that is scored in the run has
 met all periods that it meets by the run's last scoring. A client's periods are counted by its own clock; clients
 without data or without anything to be tested on do not count, nor do periods that arrive after the last scoring, on
@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.communication import directions, moved_by
-from analysis.forgetting import headline, pooled, usable
+from analysis.forgetting import headline, of_clients, pooled, usable
 
 ALL_PERIODS = "all_periods"  # the split of all periods of a stream, met or not
 
@@ -59,7 +59,7 @@ def scored(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     at = [*by, "time", "version"]
     cells = pooled(rows, [*at, "period"])
     means = cells.groupby(at, as_index=False)[["value"]].mean()
-    seen = rows.groupby([*at, "client"], as_index=False)[["seen"]].max()
+    seen = of_clients(rows).groupby([*at, "client"], as_index=False)[["seen"]].max()
     groups = seen.groupby(at)  # the same groups in the same order as the rows of `means`
     had = groups["seen"].mean().to_numpy(float)
     return means.rename(columns={"value": "score"}).assign(periods=had, complete=_complete(seen, groups.ngroup(), by))

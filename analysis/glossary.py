@@ -21,7 +21,8 @@ TERMS = {
     "asked, aggregated, lost, late": "clients asked for a reply; replies that were used; clients that "
     "dropped out and replies that never arrived; replies that came too late to count",
     "score": "the metric over all clients' test sets, averaged over the periods that have arrived so far; a run's "
-    "score is its last one",
+    "score is its last one. Macro F1, AUC, average precision and MRR are of all clients' predictions as one test, or, "
+    "with measure.over: clients and where periods arrive at each client at its own time, the mean of the clients' own",
     "AM": "average accuracy: the mean of the scores on all periods once the last one has been learned, in percentage "
     "points",
     "LA": "learning accuracy: the score on each period right after it was learned, mean over the periods, in "

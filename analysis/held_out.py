@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.axes import short
 from analysis.cells import figure, placed, spread_in_words
-from analysis.forgetting import usable
+from analysis.forgetting import of_clients, usable
 from analysis.page import Cell
 from analysis.quantity import BYTES, PERCENT
 from analysis.sheet import part, sheet
@@ -28,7 +28,7 @@ COST = {"bytes_up": "up", "bytes_down": "down", "bytes_peer": "between peers"}
 
 def when_learned(scores: pd.DataFrame, model: str, metric: str, split: str) -> float:
     """Return the mean score of periods just learned, NaN where there is none; `scores` are the rows of one point."""
-    rows = usable(scores, model, metric, split)
+    rows = of_clients(usable(scores, model, metric, split))
     rows = rows[rows["seen"] == rows["period"] + 1]
     last = rows.sort_values(["time", "version"], kind="stable").groupby(["client", "period"]).tail(1)
     return float(last.groupby("period")["value"].mean().mean())

@@ -47,7 +47,9 @@ def setting(points: pd.DataFrame, resolved: Mapping[str, Mapping[str, Any]], met
     models, splits = points["scored_model"].unique(), points["scored_split"].unique()
     model = f"of the {models[0]} model" if len(models) == 1 else "of the scored models"
     where = SPLITS.get(splits[0], f"on {splits[0]}") if len(splits) == 1 else "on the scored splits"
-    return f"Scored: {metric} {model} {where}, {clients}. {drawn}"
+    over = {lookup(dict(resolved[point]), "measure.over") for point in points["point"] if point in resolved}
+    each = ", mean over clients" if over == {"clients"} else ""
+    return f"Scored: {metric} {model} {where}, {clients}{each}. {drawn}"
 
 
 def _leading_comment(given: str) -> str:

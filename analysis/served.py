@@ -1,7 +1,7 @@
 """Who is served: how even scores are among clients, and how evenly clients took part.
 
 Jain's index of x over n clients is (sum x)^2 / (n sum x^2): 1 if all have the same, 1/n if one has everything (Jain,
-Chiu and Hawe, DEC technical report 301, 1984).  A client's score is the last on each of its periods, pooled by
+Chiu and Hawe, DEC technical report 301, 1984).  A client's score is the last on each of its periods, their mean by
 `weight`; it takes part with every upload that was delivered, and all clients count that have received data.  Which
 classes clients hold is in no table, so that `covered` is known only where a point has just run.
 """
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.communication import stamps, uploads
-from analysis.forgetting import pooled, usable
+from analysis.forgetting import of_clients, pooled, usable
 
 WORST = 0.1  # the share of clients behind `worst_decile`
 PLACES = np.linspace(0.0, 1.0, 21)  # shares of the clients at which distributions over them are kept
@@ -93,7 +93,7 @@ def _part(what: str, at: Any, value: Any) -> pd.DataFrame:
 
 def client_scores(scores: pd.DataFrame, model: str, metric: str, split: str) -> pd.DataFrame:
     """Return each client's last score: columns client, value."""
-    ordered = usable(scores, model, metric, split).sort_values(["time", "version"], kind="stable")
+    ordered = of_clients(usable(scores, model, metric, split)).sort_values(["time", "version"], kind="stable")
     return pooled(ordered.groupby(["client", "period"]).tail(1), ["client"])
 
 

@@ -33,7 +33,12 @@ LEARNING: dict[str, Any] = {
     "network": NETWORK,
     "protocol": {"name": "sync", "rounds": 5, "participation": 0.8},
     "algorithm": "fedavg",
-    "measure": {"metrics": ["accuracy", "macro_f1"], "models": ["global", "local"], "splits": ["test", "val"]},
+    "measure": {
+        "metrics": ["accuracy", "macro_f1"],
+        "models": ["global", "local"],
+        "splits": ["test", "val"],
+        "over": "clients",
+    },
 }
 TRAFFIC: dict[str, Any] = {
     "seed": 12,
@@ -113,6 +118,10 @@ LEARN: dict[str, dict[str, Any]] = {
     "gossip, int8, forgers, views": {
         "protocol": GOSSIP, "network__topology": PEERS, "network__codec": {"up": "int8"},
         "network__effects": [NOISE], "measure__views": True,
+    },
+    "scores of all predictions": {
+        "protocol": {"name": "sync", "rounds": 4, "participation": 0.6},
+        "measure__metrics": ["macro_f1"], "measure__over": "predictions",
     },
     "isolated": {
         "protocol": {"name": "isolated", "rounds": 4, "participation": 0.6},

@@ -30,12 +30,15 @@ def scores(found):
     return {
         (row["version"], row["client"], row["period"], row["model"], row["split"], row["metric"]): row["value"]
         for row in found["scores"]
+        if row["client"] >= 0
     }
 
 
 def test_every_client_is_scored_on_its_later_events_and_trains_on_those_it_holds(tmp_path):
     found = tables(tmp_path / "run")
-    tested = [row for row in found["scores"] if row["split"] == "test"]
+    tested = [row for row in found["scores"] if row["split"] == "test" and row["client"] >= 0]
+    together = {row["weight"] for row in found["scores"] if row["split"] == "test" and row["client"] < 0}
+    assert together == {3 * 2 * 5 * 8}  # of all clients' predictions
     # patches of 5 seconds, six of them, the last two only score; 16 vertices have 8 events a second
     assert {row["period"] for row in tested} == {0, 1, 2, 3}
     assert {row["weight"] for row in tested} == {2 * 5 * 8}

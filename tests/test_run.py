@@ -172,7 +172,7 @@ def test_both_network_models_run(model, tmp_path):
 
 
 def test_a_metric_that_there_is_not_is_the_users_mistake(tmp_path):
-    with pytest.raises(ScenarioError, match=r"measure\.metrics.*'acuracy'.*accuracy, macro_f1"):
+    with pytest.raises(ScenarioError, match=r"measure\.metrics.*'acuracy'.*accuracy, auc"):
         small_points.run_in(tmp_path / "run", measure__metrics=["acuracy"])
 
 

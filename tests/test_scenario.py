@@ -275,7 +275,7 @@ BAD = [
     ("count", changed("count: 4", "count: 2.5"), "line 5: clients.count: 2.5 is not a count: it must be a whole number"),
     ("every", SMALL + "measure: {every: 20}\n", "line 13: measure.every: 20 could be updates or seconds: write '20 updates' or '20 s'"),
     ("until", SMALL + "measure: {until: 0 s}\n", "line 13: measure.until.time: a budget of 0 is used up before"),
-    ("metric", SMALL + "measure: {metrics: [acuracy]}\n", "line 13: measure.metrics.0: 'acuracy' is not a metric of the task 'node_classification'; did you mean 'accuracy'?"),
+    ("metric", SMALL + "measure: {metrics: [acuracy]}\n", "line 13: measure.metrics.0: 'acuracy' is not a metric: there is no fedsim/learn/metrics/acuracy.py; did you mean 'accuracy'?"),
     ("metric of another task", SMALL + "measure: {metrics: [mrr]}\n", "line 13: measure.metrics.0: 'mrr' is not a metric of the task 'node_classification'. There are: accuracy, macro_f1, micro_f1"),
     ("no metric", SMALL + "measure: {metrics: []}\n", "line 13: measure.metrics: []: needs at least 1 entry"),
     ("model twice", SMALL + "measure: {models: [local, local]}\n", "line 13: measure.models: ['local', 'local'] names something twice"),

@@ -71,6 +71,13 @@ def test_what_the_tutorial_says_of_its_runs_holds(found):
     assert hurried["folded"] < first["folded"]
 
 
+def test_an_own_metric_is_the_score(found):
+    first, own = (found[name].points.iloc[0] for name in ("first", "balanced"))
+    assert own["metric"] == "mylab.balanced"
+    assert 0 < own["score"] != first["score"]
+    assert own["sim_seconds"] == first["sim_seconds"]
+
+
 def test_an_own_algorithm_learns_what_ours_does_and_in_as_many_rounds_more_than_fedavg(found):
     points = found["drifting"].points
     fedavg, own, ours = (

@@ -135,7 +135,9 @@ class Score(Row):
 
     `period` is the period scored, `seen` how many periods had reached the client by then, `model` whose parameters
     were scored (`global`: what the server would send it; `local`: what its last job left it with), `weight` the number
-    of vertices behind the value, so that pooled means can be formed.
+    of vertices behind the value, so that pooled means can be formed.  Where the metric is no mean over vertices or
+    links, a row of the server (`client` -1) holds the score of all clients' predictions of that period at that moment,
+    taken as one test, unless `measure.over` is `clients`; its `seen` is the most periods that any of them had met.
 
     The metrics `exchanged_up` and `exchanged_down` are no scores but the bytes, without envelopes and headers, that the
     client would send and receive to predict on this split's graph of a later period.  Each scoring states them in full.

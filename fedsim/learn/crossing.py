@@ -5,7 +5,7 @@ of distinct clients.  No client ever sees these pairs.  With positives alone, as
 would be 1 whatever the scores.  Not modelled: messages that would bring both embeddings together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -15,15 +15,15 @@ from fedsim.data import pairs
 from fedsim.data.graph import Graph
 from fedsim.data.temporal import Overview
 from fedsim.learn import links
-from fedsim.learn import metrics as measures
+from fedsim.learn.metric import Judged, Metric
 
 SPLIT = "across"
 
 
 def scores(
-    output: Tensor, graph: Graph, overview: Overview, period: int, seed: int, metrics: Sequence[str]
+    output: Tensor, graph: Graph, overview: Overview, period: int, seed: int, metrics: Mapping[str, Metric]
 ) -> tuple[dict[str, float], int]:
-    """Return the metrics over the pairs between clients in a snapshot, and how many pairs there are.
+    """Return the metrics of links over the pairs between clients in a snapshot, and how many pairs there are.
 
     `output` (N, H) are embeddings of a union's vertices, of which `vertex` and `period` tell what they are.
     """
@@ -39,4 +39,5 @@ def scores(
         return {}, 0
     values = links.scores(output.index_select(0, ends[0]), output.index_select(0, ends[1]))
     whose = torch.zeros_like(there, dtype=torch.long)
-    return {name: float(measures.LINKS[name](values, there, whose, 1)) for name in metrics}, len(there)
+    judged = Judged(values, there, whose, 1)
+    return {name: float(metric.values(judged)) for name, metric in metrics.items()}, len(there)

@@ -5,7 +5,7 @@ that period.  A vertex whose owner has not met the period has zeros, and so do a
 Heuristics score the same pairs.  Not modelled: messages that would bring the embeddings together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -17,7 +17,7 @@ from fedsim.data.common_pairs import Negatives
 from fedsim.data.graph import Graph
 from fedsim.data.heuristics import SCORERS, Heuristic
 from fedsim.data.temporal import Overview
-from fedsim.learn.metrics import LINKS
+from fedsim.learn.metric import Judged, Metric
 from fedsim.learn.task import Task
 
 Pairs = tuple[Tensor, Tensor]
@@ -47,7 +47,7 @@ class SamePairs:
             }  # fmt: skip
         return self._made[period]
 
-    def scores(self, output: Tensor, graph: Graph, period: int, split: str, metrics: Sequence[str]) -> Scored:
+    def scores(self, output: Tensor, graph: Graph, period: int, split: str, metrics: Mapping[str, Metric]) -> Scored:
         """Return the metrics of embeddings, the rows `output` (n, H) of a union's vertices."""
         pairs, links = self.of(period)[split]
         if not len(links):
@@ -65,12 +65,12 @@ class SamePairs:
         found = self.task.scores(h, asked, rows, torch.zeros_like(rows), 1, metrics)
         return {name: float(found[name][0]) for name in metrics}, len(links)
 
-    def guessed(self, heuristic: Heuristic, period: int, split: str, metrics: Sequence[str]) -> Scored:
+    def guessed(self, heuristic: Heuristic, period: int, split: str, metrics: Mapping[str, Metric]) -> Scored:
         """Return the metrics of a heuristic, of those that are about these pairs alone."""
         pairs, links = self.of(period)[split]
         if not len(links):
             return {}, 0
         values = SCORERS[heuristic](self.overview.snapshots[period]["edges"], self.overview.owners[period], pairs)
         whose = torch.zeros_like(links, dtype=torch.long)
-        known = [name for name in metrics if name in LINKS]
-        return {name: float(LINKS[name](values, links, whose, 1)[0]) for name in known}, len(links)
+        judged = Judged(values, links, whose, 1)
+        return {name: float(one.values(judged)[0]) for name, one in metrics.items() if "links" in one.of}, len(links)

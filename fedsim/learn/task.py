@@ -1,11 +1,11 @@
-"""The contract of a task: what is predicted, with which model, and by which loss and metrics.
+"""The contract of a task: what is predicted, with which model, by which loss, and what metrics score.
 
 A task is a frozen dataclass of options; `bind` sets its model, the width of the features and the number of classes
 once.  Everything here carries the client axis (see `fedsim.learn.ops`), except `init`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from torch import Generator, Tensor
@@ -13,13 +13,14 @@ from torch import Generator, Tensor
 from fedsim.core.seeds import integer
 from fedsim.data.graph import Graph
 from fedsim.learn import layout, tree
+from fedsim.learn.metric import Judged, Metric
 from fedsim.learn.model import Model, Parameters
 
 
 class Task(ABC):
-    """What is predicted; `metrics` lists, as literals, the metrics that it can be scored by."""
+    """What is predicted; `judges` lists, as literals, what of it metrics can score (see `Metric.of`)."""
 
-    metrics: ClassVar[Sequence[str]]
+    judges: ClassVar[Sequence[str]]
     pairs: ClassVar[bool] = False  # True where a model of pairs (`PairModel`) judges each pair as a whole
 
     model: Model
@@ -60,10 +61,16 @@ class Task(ABC):
         """Return the indices of the rows that this split is scored on, among the graph's `rows`."""
 
     @abstractmethod
+    def judged(self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int) -> Judged:
+        """Return the predictions of these rows, whose owners are (n,)."""
+
     def scores(
-        self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int, metrics: Sequence[str]
+        self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int, metrics: Mapping[str, Metric]
     ) -> dict[str, Tensor]:
         """Return the metrics of each owner (owners,) over its rows, and `weight`, the number of these rows."""
+        judged = self.judged(output, graph, rows, owner, owners)
+        values = {name: metric.values(judged) for name, metric in metrics.items()}
+        return {**values, "weight": owner.bincount(minlength=owners)}
 
     def rows(self, graph: Graph) -> int:
         """Return the number of rows that `targets` may index: by default the graph's vertices."""

@@ -5,14 +5,15 @@ from collections.abc import Mapping, Sequence
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.data import common_pairs
 from fedsim.data.graph import Graph, Period
-from fedsim.learn import crossing, metrics
+from fedsim.learn import crossing
 from fedsim.learn.algorithm import Algorithm
+from fedsim.learn.metric import Metric
 from fedsim.learn.task import Task
 from fedsim.learner import all_periods, setaside
 
 
 def check(
-    names: Sequence[str],
+    metrics: Mapping[str, Metric],
     splits: Sequence[str],
     task: Task,
     algorithm: Algorithm,
@@ -24,21 +25,22 @@ def check(
 
     `apart` holds the graphs of splits with separate graphs, `periods` each client's whole stream.
     """
-    _known_metrics(task, names)
+    _suit(task, metrics)
     _has_across(task, algorithm, splits)
     _has_same_pairs(splits, periods, heuristics)
     _has_apart(task, apart, splits)
     _has_all_periods(algorithm, periods, splits)
 
 
-def _known_metrics(task: Task, names: Sequence[str]) -> None:
-    if unknown := [name for name in names if name not in task.metrics]:
-        message = f"{unknown[0]!r} is not a metric of {type(task).__name__}; its metrics are: {', '.join(task.metrics)}"
-        raise ScenarioError([Problem("measure.metrics", message)])
+def _suit(task: Task, metrics: Mapping[str, Metric]) -> None:
+    for name, metric in metrics.items():
+        if not {*metric.of} & {*task.judges}:
+            message = f"{name!r} scores {' and '.join(metric.of)}, which {type(task).__name__} does not predict"
+            raise ScenarioError([Problem("measure.metrics", message)])
 
 
 def _has_across(task: Task, algorithm: Algorithm, splits: Sequence[str]) -> None:
-    if crossing.SPLIT in splits and (algorithm.overview is None or not set(task.metrics) & set(metrics.LINKS)):
+    if crossing.SPLIT in splits and (algorithm.overview is None or "embeddings" not in task.judges):
         message = "'across' scores links between clients: it needs task: link_prediction under the stream 'snapshots'"
         raise ScenarioError([Problem("measure.splits", message)])
     if splits[0] == crossing.SPLIT:

@@ -7,6 +7,11 @@ except in the split train.  Where clients have to exchange something to predict 
 (`Algorithm.sees_all`), its bytes are written as the metrics `exchanged_up` and `exchanged_down` of that split, in full
 for every scoring, although nothing travels: a scoring must not change the run that it observes.
 
+A client's score is that of its own predictions.  By metrics that are no mean over rows (macro F1, AUC), all clients'
+predictions of a period at one moment are scored as one test too, as rows of the server, unless `measure.over` says
+`clients`; clients' values alone, weighted, would make another score.  On a graph that is the same test for the models
+of all clients (`setaside`) there is no such score.
+
 Two models can be scored: `global`, the parameters that the server would have the client predict with, and `local`,
 those of the client's last finished job.  All graphs are scored in one computation, with one set of parameters if all
 clients share it and with stacked ones otherwise.  Not modelled: time; the clock decides when to score and stamps the
@@ -27,7 +32,7 @@ from fedsim.data.graph import Graph, Period
 from fedsim.data.heuristics import Heuristic
 from fedsim.learn import crossing, tree
 from fedsim.learn.algorithm import Algorithm, State
-from fedsim.learn.metrics import LINKS
+from fedsim.learn.metric import Metric
 from fedsim.learn.same_pairs import SamePairs
 from fedsim.learn.task import Task
 from fedsim.learner import all_periods, setaside
@@ -50,22 +55,25 @@ class Scoring:
         task: Task,
         algorithm: Algorithm,
         *,
-        metrics: Sequence[str],
+        metrics: Mapping[str, Metric],
         models: Sequence[str],
         splits: Sequence[str],
         apart: Mapping[str, Sequence[Graph]] | None = None,
         periods: Sequence[Sequence[Period]] = (),
         same: SamePairs | None = None,
         heuristics: Sequence[Heuristic] = (),
+        together: bool = True,
     ) -> None:
         """Prepare to score these metrics, models and splits.
 
         `apart` has each period's graph for splits that need one of their own (see `setaside`); `periods` has each
         client's whole stream, for the split `all_periods`; `same` has the pairs of splits that are the same for
-        everybody, on which `heuristics` are scored, too.
+        everybody, on which `heuristics` are scored, too.  `together`: whether all clients' predictions are also scored
+        as one test, by metrics that are no mean over rows.
         """
         self._clients, self._task, self._algorithm = clients, task, algorithm
         self._metrics, self._models = metrics, models
+        self._together = {name: metric for name, metric in metrics.items() if together and not metric.mean}
         others = (crossing.SPLIT, all_periods.SPLIT, *setaside.SPLITS, *common_pairs.SPLITS)
         self._splits = [split for split in splits if split not in others]
         self._across = crossing.SPLIT in splits
@@ -150,8 +158,24 @@ class Scoring:
         columns = {name: column[there] for name, column in pairs.items()} | {"weight": weights[there]}
         for metric in self._metrics:
             self._write(columns, model=model, split=split, metric=metric, value=scores[metric].cpu().numpy()[there])
-        first = scores[self._metrics[0]].cpu().numpy()[there]
+        if self._together:
+            self._score_together(model, output, plan, asked, split)
+        first = scores[next(iter(self._metrics))].cpu().numpy()[there]
         return float(np.average(first, weights=columns["weight"])) if len(first) else None
+
+    def _score_together(self, model: str, output: Tensor, plan: Plan, asked: str, split: str) -> None:
+        """Score all clients' predictions of a period as those of one owner, as rows of the server."""
+        (rows, owner), pairs = plan.rows[asked], plan.pairs
+        periods, which = np.unique(pairs["period"], return_inverse=True)
+        period_of = torch.from_numpy(which).to(owner.device)[owner]
+        scores = self._task.scores(output, plan.graph, rows, period_of, len(periods), self._together)
+        weights = scores["weight"].cpu().numpy()
+        there, seen = weights > 0, np.zeros_like(periods)
+        np.maximum.at(seen, which, pairs["seen"])
+        numbers = {"client": np.full_like(periods, SERVER), "period": periods, "seen": seen, "weight": weights}
+        columns = {name: column[there] for name, column in numbers.items()}
+        for metric in self._together:
+            self._write(columns, model=model, split=split, metric=metric, value=scores[metric].cpu().numpy()[there])
 
     @torch.no_grad()
     def _score(
@@ -192,7 +216,7 @@ class Scoring:
         """Score pairs between clients in the latest of these periods, as rows of the server."""
         period, overview = int(plan.pairs["period"].max()), self._algorithm.overview
         assert overview is not None
-        known = [name for name in self._metrics if name in LINKS]
+        known = {name: metric for name, metric in self._metrics.items() if "links" in metric.of}
         values, weight = crossing.scores(output, plan.graph, overview, period, self._task.seed, known)
         numbers = {"client": SERVER, "period": period, "seen": int(plan.pairs["seen"].max()), "weight": weight}
         columns = {name: np.array([number]) for name, number in numbers.items()}

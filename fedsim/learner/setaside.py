@@ -18,6 +18,7 @@ import torch
 from fedsim.data.graph import Graph
 from fedsim.learn import tree
 from fedsim.learn.algorithm import Algorithm, State
+from fedsim.learn.metric import Metric
 from fedsim.learn.task import Task
 
 HELD_OUT, POOLED = SPLITS = ("held_out", "pooled")
@@ -49,7 +50,7 @@ class Known:
         clients: Ints,
         periods: Ints,
         graphs: Sequence[Graph],
-        metrics: Sequence[str],
+        metrics: Mapping[str, Metric],
         *,
         everyone: bool = True,
     ) -> tuple[dict[str, npt.NDArray[np.float64]], Ints]:
@@ -73,7 +74,7 @@ class Known:
         return dict(zip(metrics, table.T, strict=True)), np.array([weight for *_, weight in rows], dtype=np.int64)
 
 
-def _alone(task: Task, params: tree.Tree, graph: Graph, metrics: Sequence[str]) -> tuple[list[float], int]:
+def _alone(task: Task, params: tree.Tree, graph: Graph, metrics: Mapping[str, Metric]) -> tuple[list[float], int]:
     asked = task.targets(graph, "test")
     if not len(asked):
         return [0.0] * len(metrics), 0

@@ -165,21 +165,28 @@ def _missing_lesson(scenario: Scenario) -> list[Problem]:
 
 @lru_cache
 def known_metrics(task: str) -> list[str]:
-    """Return the metrics of a task, read from its source; empty if the source does not list them."""
-    module = find.module_of("task", task)
-    if module is None or find.check("task", Part(name=task)):
+    """Return the metrics of a task's predictions, read from their sources; empty if the task's does not list them."""
+    judges = {*_listed("task", task, "judges")}
+    return [name for name in find.names("metric") if judges & {*_listed("metric", name, "of")}]
+
+
+def _listed(kind: str, name: str, attribute: str) -> list[str]:
+    """Return the texts that a part's class lists under an attribute."""
+    module = find.module_of(kind, name)
+    if module is None or find.check(kind, Part(name=name)):
         return []
-    return source.literals(module, find.KINDS["task"].contract, "metrics")
+    return source.literals(module, find.KINDS[kind].contract, attribute)
 
 
 def _metric_problems(point: Point) -> list[Problem]:
+    """Return a problem for each metric that is there, but of other predictions than the task's."""
     task = point.scenario.task.name
-    known = known_metrics(task)
+    judges, known = {*_listed("task", task, "judges")}, known_metrics(task)
     message = f"is not a metric of the task {task!r}"
     return [
         Problem(f"measure.metrics.{number}", f"{name!r} {message}{wording.did_you_mean(name, known, 'There are')}")
-        for number, name in enumerate(point.scenario.measure.metrics)
-        if known and name not in known
+        for number, name in enumerate(point.scenario.measure.metrics if point.scenario.model else [])
+        if judges and (of := _listed("metric", name, "of")) and not judges & {*of}
     ]
 
 

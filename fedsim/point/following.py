@@ -37,7 +37,9 @@ CLOCK = {
     "measure": "every until target target_on",
 }
 WHOLE = frozenset((*LABELS, "server", "costs"))  # keys and sections without any effect on learning
-LEARNING = frozenset(("dataset", "partition", "stream", "model", "task", "codec", "algorithm"))  # kinds of parts
+LEARNING = frozenset(
+    ("dataset", "partition", "stream", "model", "task", "codec", "algorithm", "metric")
+)  # kinds of parts
 QUICK = 1  # zlib's level
 
 

@@ -41,6 +41,7 @@ from fedsim.learner.trained import Trained
 from fedsim.point import prepared
 from fedsim.point.parts import Parts
 from fedsim.scenario import find, paths
+from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Scenario
 
 if TYPE_CHECKING:
@@ -98,16 +99,19 @@ class Lesson:
     def scoring(self, trained: Trained, scenario: Scenario) -> Scoring:
         """Return what scores the models of these values.  Raises ScenarioError where that cannot be done as asked."""
         measure = scenario.measure
-        asked.check(
-            measure.metrics, measure.splits, self.task, self.algorithm, self.apart, self.periods, measure.heuristics
-        )
+        metrics = {
+            name: find.build("metric", Part(name=name), f"measure.metrics.{number}")
+            for number, name in enumerate(measure.metrics)
+        }
+        asked.check(metrics, measure.splits, self.task, self.algorithm, self.apart, self.periods, measure.heuristics)
         same = None
         if self.overview is not None and isinstance(self.stream, Snapshots):
             same = SamePairs(self.overview, self.task, self.stream.negatives, AHEAD)
         return Scoring(
             trained.clients, self.task, self.algorithm,
-            metrics=measure.metrics, models=measure.models, splits=measure.splits,
+            metrics=metrics, models=measure.models, splits=measure.splits,
             apart=self.apart, periods=self.periods, same=same, heuristics=measure.heuristics,
+            together=measure.over == "predictions",
         )  # fmt: skip
 
     def deliver(self, world: World) -> None:

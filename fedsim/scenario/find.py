@@ -55,6 +55,7 @@ KINDS = {
     "stream": Kind("fedsim.data.streams", ("fedsim.data.stream", "Stream"), "data.stream"),
     "task": Kind("fedsim.learn.tasks", ("fedsim.learn.task", "Task"), "task"),
     "model": Kind("fedsim.learn.models", ("fedsim.learn.model", "Model"), "model"),
+    "metric": Kind("fedsim.learn.metrics", ("fedsim.learn.metric", "Metric"), "measure.metrics"),
 }
 
 

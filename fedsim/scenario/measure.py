@@ -1,6 +1,6 @@
 """The section `measure`: what is scored, how often, and when the run ends.
 
-Which metrics there are, and which splits a stream has, is checked where something is learned
+Whether a task has such predictions, and a stream such splits, is checked where something is learned
 (fedsim/learner/asked.py).
 """
 
@@ -39,6 +39,13 @@ SPLITS = (
     "clients' test vertices as one graph; 'across': links between clients, where links are predicted on snapshots; "
     "'all_pairs', 'own_pairs', 'cut_pairs': there, too, pairs that are the same test for every run: "
     "all, those within clients, and those between them."
+)
+
+
+OVER = (
+    "What a score of several clients is of, where the metric is no mean over vertices or links (macro F1, AUC, average "
+    "precision, MRR): 'predictions': all that they predict at one moment, as one test; 'clients': the mean of their "
+    "own scores, by the number of vertices or links."
 )
 
 
@@ -104,6 +111,7 @@ class Measure(Section):
     """What is scored, how often, and when the run ends."""
 
     metrics: Annotated[list[str], Before(_distinct), Field(min_length=1)] = Field(default=["accuracy"])
+    over: Literal["predictions", "clients"] = Field(default="predictions", description=OVER)
     models: Annotated[list[Literal["global", "local"]], Before(_distinct), Field(min_length=1)] = Field(
         default=["global"]
     )

@@ -117,7 +117,7 @@ class Scenario(Section):
 
     def parts(self) -> list[tuple[str, str, Part]]:
         """Return all parts as (kind, key, part)."""
-        data, network = self.data, self.network
+        data, network, metrics = self.data, self.network, self.measure.metrics if self.model else []
         given: list[tuple[str, str, Part | None]] = [
             ("dataset", "data.dataset", data.dataset if data else None),
             ("partition", "data.partition", data.partition if data else None),
@@ -132,6 +132,7 @@ class Scenario(Section):
             ("codec", "network.codec.down", network.codec.down),
             ("protocol", "protocol", self.protocol),
             ("algorithm", "algorithm", self.algorithm),
+            *(("metric", f"measure.metrics.{n}", Part(name=name)) for n, name in enumerate(metrics)),
         ]
         return [(kind, key, part) for kind, key, part in given if part is not None]
 

@@ -116,7 +116,8 @@ def literals(module: str, contract: tuple[str, str], attribute: str) -> list[str
     body = _parse(path).body if path else []
     lines = [line for node in body if isinstance(node, ast.ClassDef) and node.name in classes for line in node.body]
     for line in lines:
-        if isinstance(line, ast.AnnAssign) and ast.unparse(line.target) == attribute:
+        targets = [line.target] if isinstance(line, ast.AnnAssign) else getattr(line, "targets", [])
+        if isinstance(line, ast.AnnAssign | ast.Assign) and [*map(ast.unparse, targets)] == [attribute]:
             elements = line.value.elts if isinstance(line.value, ast.Tuple | ast.List) else []
             return [str(element.value) for element in elements if isinstance(element, ast.Constant)]
     return []

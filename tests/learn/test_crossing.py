@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import small_points
 import torch
+from metrics_by_name import built
 from sklearn.metrics import average_precision_score
 
 from fedsim.core.errors import ScenarioError
@@ -28,7 +29,7 @@ def scored(overview, owner, output, period=1):
     vertex = torch.cat([torch.from_numpy(np.flatnonzero(owner == client)) for client in range(3)])
     graph = Graph(vertex=vertex.repeat(2), period=torch.tensor([0, 1]).repeat_interleave(len(vertex)))
     rows = torch.cat([torch.zeros(len(vertex), output.shape[1]), output[vertex]])
-    return crossing.scores(rows, graph, overview, period, 5, ["average_precision", "accuracy"])
+    return crossing.scores(rows, graph, overview, period, 5, built("average_precision", "accuracy"))
 
 
 def test_every_cut_edge_is_asked_once_and_random_embeddings_find_half():
@@ -81,7 +82,7 @@ def test_a_run_has_rows_of_the_server_for_what_the_cut_took(tmp_path):
     assert {row["metric"] for row in rows} == {"average_precision"}
     assert {row["period"] for row in rows} == {0, 1}
     assert all(0 < row["value"] <= 1 and row["weight"] > 0 for row in rows)
-    assert {row["client"] for row in scores if row["split"] == "test"} == set(range(5))
+    assert {row["client"] for row in scores if row["split"] == "test"} == {*range(-1, 5)}
 
 
 def test_the_summary_needs_a_split_of_clients(tmp_path):

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from happening import drawn_events, events_of, graph_of_events, task_of
+from metrics_by_name import built
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from fedsim.core.errors import ScenarioError
@@ -99,7 +100,7 @@ def test_scores_are_those_of_scikit_learn_for_each_owner():
     graph, task = drawn_events(0, asked=40), task_of()
     output, owner = torch.randn(40, generator=torch.Generator().manual_seed(1)), torch.arange(40) // 20
     rows = task.targets(graph, "test")
-    found = task.scores(output, graph, rows, owner, 2, ["average_precision", "auc"])
+    found = task.scores(output, graph, rows, owner, 2, built("average_precision", "auc"))
     for one in (0, 1):
         mine = owner == one
         y, logits = graph["links"][mine], output[mine]

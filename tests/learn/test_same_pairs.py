@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import small_points
 import torch
+from metrics_by_name import built
 from sklearn.metrics import average_precision_score
 
 from fedsim.core.errors import ScenarioError
@@ -156,7 +157,7 @@ def test_scores_are_those_of_the_embeddings_and_no_pair_is_dropped() -> None:
     h = torch.randn(60, 5, generator=torch.Generator().manual_seed(1))
     vertex = torch.from_numpy(np.flatnonzero((owner >= 0) & (owner < 2) & present.numpy()))  # client 2 is not there
     union = Graph(vertex=vertex, period=torch.zeros_like(vertex))  # type: ignore[typeddict-item]
-    values, weight = same.scores(h[vertex], union, 0, "all_pairs", ["average_precision", "mrr"])
+    values, weight = same.scores(h[vertex], union, 0, "all_pairs", built("average_precision", "mrr"))
     pairs, links = same.of(0)["all_pairs"]
     known = torch.zeros_like(h)
     known[vertex] = h[vertex]

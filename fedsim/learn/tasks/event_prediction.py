@@ -20,7 +20,7 @@ from fedsim.core.units import Count
 from fedsim.data.graph import Graph
 from fedsim.data.pairs import TESTS, VALIDATES
 from fedsim.learn import fresh_events
-from fedsim.learn import metrics as measures
+from fedsim.learn.metric import Judged
 from fedsim.learn.model import Parameters
 from fedsim.learn.pair_model import PairModel
 from fedsim.learn.task import Task
@@ -32,7 +32,7 @@ ASKED = {"val": VALIDATES, "test": TESTS}
 class EventPrediction(Task):
     """A logistic loss over events and negatives, redrawn in every training step."""
 
-    metrics: ClassVar[Sequence[str]] = ("accuracy", "auc", "average_precision")
+    judges: ClassVar[Sequence[str]] = ("links",)
     pairs: ClassVar[bool] = True
 
     batch: Count = 200  # events of a training step
@@ -86,13 +86,9 @@ class EventPrediction(Task):
         """Return how many pairs the graph carries."""
         return graph["pairs"].shape[1]
 
-    def scores(
-        self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int, metrics: Sequence[str]
-    ) -> dict[str, Tensor]:
-        """Return each metric over each owner's pairs, and their number as `weight`."""
-        logits, there = output[rows], graph["links"][rows]
-        values = {name: measures.LINKS[name](logits, there, owner, owners) for name in metrics}
-        return {**values, "weight": owner.bincount(minlength=owners)}
+    def judged(self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int) -> Judged:
+        """Return the logits of these pairs, and whether they have an event."""
+        return Judged(output[rows], graph["links"][rows], owner, owners)
 
     def flops(self, graph: Graph) -> float:
         """Return the operations of one training step: none without events."""

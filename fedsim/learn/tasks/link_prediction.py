@@ -7,6 +7,7 @@ snapshots and as many non-edges.  Not modelled: directions, weights and multipli
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -19,7 +20,7 @@ from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph
 from fedsim.data.pairs import TESTS, VALIDATES
 from fedsim.learn import links, ranking
-from fedsim.learn import metrics as measures
+from fedsim.learn.metric import Judged
 from fedsim.learn.model import Parameters
 from fedsim.learn.products import product
 from fedsim.learn.task import Task
@@ -37,7 +38,7 @@ class LinkPrediction(Task):
     as a negative.
     """
 
-    metrics: ClassVar[Sequence[str]] = ("accuracy", "auc", "average_precision", "mrr")
+    judges: ClassVar[Sequence[str]] = ("links", "embeddings")
 
     width: Count | None = None  # of the embedding; if not given, the model's hidden width
     normalise: bool = False  # divide every embedding by its length
@@ -91,16 +92,10 @@ class LinkPrediction(Task):
         """Return how many pairs the graph carries."""
         return graph["pairs"].shape[1]
 
-    def scores(
-        self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int, metrics: Sequence[str]
-    ) -> dict[str, Tensor]:
-        """Return each metric over each owner's pairs, and their number as `weight`, also for MRR."""
-        pairs, there = graph["pairs"][:, rows], graph["links"][rows]
-        logits = _scored(output, pairs)
-        values = {name: measures.LINKS[name](logits, there, owner, owners) for name in metrics if name != "mrr"}
-        if "mrr" in metrics:
-            values["mrr"] = self._mrr(output, graph, rows, owner, owners)
-        return {**values, "weight": owner.bincount(minlength=owners)}
+    def judged(self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int) -> Judged:
+        """Return the logits of these pairs, whether they are joined, and what ranks them."""
+        logits = _scored(output, graph["pairs"][:, rows])
+        return Judged(logits, graph["links"][rows], owner, owners, partial(self._mrr, output, graph, rows))
 
     def _mrr(self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int) -> Tensor:
         pairs, there = graph["pairs"][:, rows], graph["links"][rows]

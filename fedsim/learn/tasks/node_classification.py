@@ -10,8 +10,8 @@ from torch import Tensor
 
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.data.graph import Graph
-from fedsim.learn import metrics as measures
 from fedsim.learn import ops
+from fedsim.learn.metric import Judged
 from fedsim.learn.model import Parameters
 from fedsim.learn.task import Task
 
@@ -26,7 +26,7 @@ def classes_only(task: Task, message: str, key: str = "algorithm") -> None:
 class NodeClassification(Task):
     """Softmax over all C classes at all times: the head does not grow, and no class is masked."""
 
-    metrics: ClassVar[Sequence[str]] = ("accuracy", "macro_f1", "micro_f1")
+    judges: ClassVar[Sequence[str]] = ("classes",)
 
     def loss(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the mean cross-entropy over each client's training vertices, zero where it has none: (K,)."""
@@ -39,10 +39,6 @@ class NodeClassification(Task):
         """Return the vertices of that split."""
         return graph[split].nonzero().squeeze(1)  # type: ignore[literal-required, no-any-return]
 
-    def scores(
-        self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int, metrics: Sequence[str]
-    ) -> dict[str, Tensor]:
-        """Return each metric over each owner's rows, and their number as `weight`."""
-        logits, y = output[rows], graph["y"][rows]
-        values = {name: measures.ALL[name](logits, y, owner, owners) for name in metrics}
-        return {**values, "weight": owner.bincount(minlength=owners)}
+    def judged(self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int) -> Judged:
+        """Return the logits and labels of these vertices."""
+        return Judged(output[rows], graph["y"][rows], owner, owners)
