@@ -31,9 +31,7 @@ class FedAvg(Algorithm):
     A client without an example to train on returns the model unchanged.
     """
 
-    weight_by: Literal["period", "train"] = (
-        "period"  # client weights: all that is labelled in the period, or what is trained on
-    )
+    weight_by: Literal["period", "train"] = "period"  # weights: all that is labelled in the period, or trained on
     aggregation: Literal["mean", "median", "trimmed_mean"] = "mean"  # of the clients' updates
     trim: Fraction | None = None  # share cut off at each end by trimmed_mean; if not given, 10 %
     aggregates: ClassVar[bool] = True  # whether `update` follows `aggregation` (see `declared`)
