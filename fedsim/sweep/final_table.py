@@ -216,7 +216,7 @@ def _first(rows: Sequence[Row], axes: Sequence[str], width: int, encoding: str) 
 
 def _points(rows: Sequence[Row], axes: Sequence[str]) -> pd.DataFrame:
     """Return finished rows as the frame that `analysis.answer` takes, methods by their names."""
-    names = _methods(rows)
+    names = _methods([[row] for row in rows])
     numbers = ["score", "am", "fm", "target", "seconds_to_target", "bytes_to_target", "target_at_first", "sim_seconds"]
     return pd.DataFrame([
         {axis: str(row[axis]) for axis in axes if axis != "algorithm"}
