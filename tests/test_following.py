@@ -100,7 +100,9 @@ def test_the_record_of_a_point_that_went_astray_is_followed_too(tmp_path):
     changes = ASTRAY["buffered, top_k up"]
     run_in(tmp_path, point(changes, NEAR))
     astray, _ = run_in(tmp_path, point(changes, FAR))
-    target = point({**changes, "measure__target": 0.1}, FAR)  # another point that asks the same
+    target = point(
+        {**changes, "measure__target": 0.1, "measure__target_on": "each_period"}, FAR
+    )  # another point that asks the same
     assert astray["followed"] is None
     assert run_in(tmp_path, target)[0]["followed"].split() == [point(changes, NEAR).id, point(changes, FAR).id]
 
@@ -147,13 +149,14 @@ CHANGES = {
     "protocol": {"protocol": same_points.SYNC},
     "privacy": {"privacy": {"clip": 0.5, "noise": 0.3}},
     "threads": {"threads": 2},
+    "a target on the fixed test, which is then scored": {"measure__target": 0.5},
 }
 CLOCK = {
     "links": {"network__uplink": "1 Mbit/s", "network__server": {}},
     "speed": {"clients__speed": "1 GFLOP/s"},
     "server": {"server": {"speed": "1 GFLOP/s"}},
     "churn": {"network__effects": [same_points.CHURN]},
-    "target": {"measure__target": 0.5},
+    "target": {"measure__target": 0.5, "measure__target_on": "each_period"},
     "every": {"measure__every": "2 s"},
     "name": {"name": "another"},
 }
