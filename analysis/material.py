@@ -9,11 +9,11 @@ import pandas as pd
 from analysis import charts, tables
 from analysis.choosing import interactive
 from analysis.digest import digest
+from analysis.drawing import draw
 from analysis.latex import tabular
 from analysis.load import Runs
 from analysis.looks import Looks, dressed
 from analysis.page import figure
-from analysis.panels import draw
 from analysis.ranking import ranking
 from analysis.terminal import Say, silent
 from analysis.verdict import conditions
