@@ -11,13 +11,13 @@ import pandas as pd
 from analysis import charts, tables
 from analysis.choosing import interactive
 from analysis.digest import Digest, digest
+from analysis.drawing import draw
 from analysis.each_period import mean_reached
 from analysis.frontier import reach, rule
 from analysis.latex import tabular
 from analysis.load import Runs
 from analysis.looks import Looks, dressed
 from analysis.page import figure
-from analysis.panels import draw
 from analysis.ranking import ranking
 from analysis.terminal import Say, silent
 from analysis.verdict import conditions

@@ -1,19 +1,15 @@
-"""What all charts share: panels for the axes of a sweep, fonts, tooltips, texts, and rendering to SVG and PDF.
+"""What all charts share: panels for the axes of a sweep, fonts, tooltips and texts.
 
 Not modelled: which algorithm has which colour in a whole report (see looks).
 """
 
 import json
 import re
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
-from pathlib import Path
 from typing import Any
 
 import altair as alt
 import pandas as pd
-import vl_convert
 
 from analysis.axes import ordered, short
 from analysis.looks import FRAME, GRID, INK, SOFT, TICK, Looks
@@ -24,7 +20,6 @@ Chart = Any  # one of Altair's chart classes, which have no common typed base
 MOST_COLUMNS = 4
 MOST_ACROSS, MOST_DOWN, MOST_IN_A_ROW = 6, 6, 24  # panels that are drawn
 PANEL = ("column", "row")
-NARROWEST, LETTER = 420, 5.4  # of a titled drawing, and the mean letter of its subtitle (px)
 DIGITS = 5  # of numbers inside a chart; the tables have all digits
 WIDTHS = {1: 620, 2: 400, 3: 270, 4: 200}
 FONT = "Helvetica, Arial, sans-serif"
@@ -276,37 +271,6 @@ def _place(rows: pd.DataFrame) -> list[dict[str, Any]]:
         if column in rows and rows[column].nunique() > 1 and not (tips and rows[column].equals(rows["algorithm"])):
             tips.append(tip(column, title))
     return tips
-
-
-def draw(spec: dict[str, Any], path: Path) -> str:
-    """Write a description as SVG and PDF beside each other, with its title; return the SVG without title and ground.
-
-    `path` lacks the ending. Raises OSError if the folder cannot be written.
-    """
-    plain = {key: value for key, value in spec.items() if key not in ("title", "background")}
-    silent = spec["config"] | {"aria": False, "mark": {"aria": False}}
-    svg: str = vl_convert.vegalite_to_svg(plain | {"background": None, "config": silent})
-    whole = _titled(svg, spec["title"]["text"], spec["title"]["subtitle"])
-    path.with_suffix(".svg").write_text(whole, "utf-8", newline="")
-    path.with_suffix(".pdf").write_bytes(vl_convert.svg_to_pdf(whole))
-    return svg
-
-
-def _titled(svg: str, title: str, subtitle: str) -> str:
-    """Return a drawing on white with its title above; the subtitle is wrapped at the drawing's width."""
-    head = re.match(r'<svg [^>]*width="(\d+)" height="(\d+)" viewBox="[^"]*">', svg)
-    assert head is not None
-    width, height = max(int(head[1]), NARROWEST), int(head[2])
-    lines = textwrap.wrap(subtitle, int(width / LETTER))
-    above = 34 + 14 * len(lines)
-    texts = [f'<text x="5" y="{18 - above}" font-size="14" font-weight="bold" fill="{INK}">{escape(title)}</text>']
-    for at, line in enumerate(lines):
-        texts.append(f'<text x="5" y="{34 + 14 * at - above}" font-size="11" fill="{SOFT}">{escape(line)}</text>')
-    box = f'width="{width}" height="{height + above}" viewBox="0 {-above} {width} {height + above}"'
-    ground = f'<rect y="{-above}" width="{width}" height="{height + above}" fill="white"/>'
-    words = f'<g font-family="{FONT}">{"".join(texts)}</g>'
-    start = re.sub(r'width="\d+" height="\d+" viewBox="[^"]*"', box, head[0])
-    return f"{start}{ground}{words}{svg[head.end() :]}"
 
 
 def _panel_order(labels: pd.Series) -> list[str]:

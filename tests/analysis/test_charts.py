@@ -3,7 +3,8 @@ import pandas as pd
 import pytest
 
 from analysis import charts, heat_maps
-from analysis.panels import MOST_COLUMNS, colour, dash, draw, with_panels
+from analysis.drawing import draw
+from analysis.panels import MOST_COLUMNS, colour, dash, with_panels
 from analysis.score_curves import score_against
 
 

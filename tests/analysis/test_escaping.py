@@ -12,8 +12,8 @@ import pytest
 import synthetic_sweep
 import yaml
 
+from analysis import drawing, report
 from analysis import page as html
-from analysis import panels, report
 
 pytestmark = pytest.mark.long
 
@@ -62,7 +62,7 @@ def folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(synthetic_sweep.LEARNS, ALL, (0.8, 0.1))
         patch.setitem(synthetic_sweep.LATENCY, ALL, 0.3)
-        patch.setattr(panels.vl_convert, "svg_to_pdf", lambda *args, **options: b"")  # it shows what the SVG does
+        patch.setattr(drawing.vl_convert, "svg_to_pdf", lambda *args, **options: b"")  # it shows what the SVG does
         patch.setattr(html, "library", lambda: "")  # Vega's own scripts, which take seconds and hold no name
         run = synthetic_sweep.write_sweep(
             tmp_path_factory.mktemp("runs") / NASTY[1], ("fedavg", ALL), ("10 ms", ALL), ("1.0",), (0,), name=ALL

@@ -71,7 +71,7 @@ def test_where_nothing_is_hidden_there_is_no_section():
 
 
 def test_the_chart_can_be_drawn(tmp_path):
-    from analysis.panels import draw
+    from analysis.drawing import draw
 
     frame = private(points(), AXES)
     svg = draw(against_epsilon(frame[frame["epsilon"] < math.inf], AXES, "accuracy"), tmp_path / "privacy")

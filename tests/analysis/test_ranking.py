@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.drawing import draw
 from analysis.forest import MOST_PANELS, forest
-from analysis.panels import draw
 from analysis.ranked_section import ranked
 from analysis.ranking import ranking
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.panels import draw
+from analysis.drawing import draw
 from analysis.score_curves import score_against
 from analysis.spread import mean_curves
 
