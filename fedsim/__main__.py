@@ -17,7 +17,7 @@ from rich.console import Console
 
 from analysis import terminal
 from analysis.axes import short
-from fedsim.core import shipped
+from fedsim.core import kernels, shipped
 from fedsim.core.errors import ScenarioError, UserError
 from fedsim.point import check
 from fedsim.scenario import yaml_file
@@ -38,6 +38,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     terminal.prepare()
     given = arguments.parser().parse_args(words)
+    if given.native_math:
+        kernels.let_native()
     try:
         with shipped.within_reach(*(() if given.no_plugins else beside(given))):
             return command(given)

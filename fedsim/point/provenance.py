@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from fedsim.core import kernels
 from fedsim.core.version import __version__
 
 LIBRARIES = (
@@ -38,6 +39,7 @@ def here(began: datetime) -> dict[str, Any]:
         "machine": platform.machine(),
         "cpu": cpu(),
         "cores": os.cpu_count(),
+        "kernels": "this processor's" if kernels.differ() else "the same everywhere",
         "versions": {"fedsim": __version__, **_installed()},
     }
 
