@@ -27,7 +27,7 @@ from torch import Tensor
 
 from algorithms.fedavg import FedAvg
 from fedsim.core.span import Span
-from fedsim.learn import tree, turning
+from fedsim.learn import ops, tree, turning
 from fedsim.learn.algorithm import Reply, State
 from fedsim.learn.replies import weights_of
 
@@ -69,7 +69,7 @@ class FedOpt(FedAvg):
         mean = tree.add(tree.scale(state["mean"], self.beta_1), tree.scale(change, 1 - self.beta_1))
         squares = tree.transform(self.squared, state["squares"], change)
         model = tree.transform(
-            lambda leaf, m, v: leaf + self.server_lr * m / (torch.sqrt(v) + self.tau), state["model"], mean, squares
+            lambda leaf, m, v: leaf + self.server_lr * m / (ops.root(v) + self.tau), state["model"], mean, squares
         )
         return {**state, "model": model, "mean": mean, "squares": squares, **turning.noted(state, replies)}
 

@@ -25,6 +25,7 @@ mean and deviation of its own; the round of least loss is not searched for.  Mes
 every model, and the anchors once, 4 C d bytes, until a reply shows that they have arrived.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -234,5 +235,5 @@ class Lander(PastClasses, FedAvg):
 
 def balance(known: int, total: int) -> tuple[float, float]:
     """Return the weights of the loss on new and on known classes, of which there are `known` among `total`."""
-    a, s = torch.tensor(total / 2 + 1, dtype=torch.double).log2().item(), (known / total) ** 0.5
+    a, s = math.log2(total / 2 + 1), (known / total) ** 0.5
     return 0.2 * (1 + 1 / a) / s, 0.4 * a * s

@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsim.core import shipped
+from fedsim.core import kernels, shipped
 from fedsim.core.version import __version__
 
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Result", "__version__", "simulate"]
 
+kernels.settle()  # before anything loads torch
 shipped.install(Path(__file__).resolve().parent)
 
 

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from analysis import terminal
 from analysis.axes import short
-from fedsim.core import shipped
+from fedsim.core import kernels, shipped
 from fedsim.core.errors import ScenarioError, UserError
 from fedsim.point import check, data_check
 from fedsim.scenario import yaml_file
@@ -49,6 +49,8 @@ def main(words: Sequence[str] | None = None) -> int:
         arguments.parser().print_help()
         return 0
     given = arguments.parser().parse_args(words)
+    if given.native_math:
+        kernels.let_native()
     try:
         with shipped.within_reach(*(() if given.no_plugins else beside(given))):
             return command(given)

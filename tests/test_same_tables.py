@@ -3,8 +3,8 @@
 `same_points` has the points, same_tables.json what was recorded of each: a digest of every table's columns and values,
 not of the Parquet file.  Whatever the clock decides must be equal everywhere: all tables, of the scores all but their
 values, and the index of the views.  Values of scores and the arrays in views come of arithmetic whose last bits depend
-on the processor and on torch: they must be equal where both are as when they were recorded, and elsewhere the scores'
-means must be near the recorded ones.
+on torch, the C library and the architecture: they must be equal where these are as when they were recorded, whatever
+the processor, and elsewhere the scores' means must be near the recorded ones.
 
 Where a change is meant to change tables, record anew, look at what has changed, and say why in the change:
 
@@ -35,8 +35,10 @@ import same_points
 import small_points
 import torch
 
+from fedsim.core import kernels
+
 FILE = Path(__file__).with_name("same_tables.json")
-NEAR = 0.02  # between means of scores on two processors: some predictions flip
+NEAR = 0.02  # between means of scores of two architectures: some predictions flip
 
 
 def run(name: str, folder: Path) -> Path:
@@ -93,23 +95,10 @@ def _means(columns: list[tuple[str, list[Any]]]) -> dict[str, float]:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the last bits of a score depend on.
-
-    A virtual machine may call many processors by one name, hence the instructions that they have.
-    """
-    return {"cpu": _cpu(), "kernels": torch.backends.cpu.get_cpu_capability(), "torch": torch.__version__,
-            "numpy": np.__version__, "threads": torch.get_num_threads()}  # fmt: skip
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return os.environ.get("PROCESSOR_IDENTIFIER") or f"{platform.system()} {platform.machine()}"
-    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    flags = _digest(sorted(told.get("flags", told.get("Features", "")).split()))[:8]
-    names = [told[key] for key in ("model name", "cpu family", "model", "stepping") if key in told]
-    return " ".join([*names, platform.machine(), flags])
+    """Return what the last bits of a score depend on; the processor's model is not among them."""
+    return {"machine": platform.machine(), "libc": " ".join(platform.libc_ver()),
+            "kernels": "native" if kernels.differ() else torch.backends.cpu.get_cpu_capability(),
+            "torch": torch.__version__, "numpy": np.__version__, "threads": torch.get_num_threads()}  # fmt: skip
 
 
 def recorded() -> dict[str, Any]:

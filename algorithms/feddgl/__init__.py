@@ -228,7 +228,7 @@ class FedDGL(Algorithm):
             total = total + self.w_p * (apart * own).sum(1) / own.sum(1).clamp(min=1)
         if len(held["y"]):
             z = F.normalize(self.task.embed(params, held), dim=1)
-            far = ((z - held["target"]).square().sum(1) + 1e-12).sqrt()
+            far = ops.root((z - held["target"]).square().sum(1) + 1e-12)
             lost = self.task.loss(params, held) + self.gamma * ops.mean_by_client(far, held, held["train"])
             count = ops.sum_by_client(held["train"].to(far.dtype), held) if self.reduce == "sum" else 1.0
             total = total + self.w_kd * count * lost

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+from fedsim.learn import ops
 from fedsim.learn.model import fan_in
 
 Net = dict[str, Tensor]
@@ -36,7 +37,7 @@ class Objective:
         if self.kind == "cosine":
             cosine = F.cosine_similarity(rows.unsqueeze(1), table.unsqueeze(0), dim=2)
             return F.cross_entropy(self.sign * cosine / self.tau, labels)
-        apart = ((rows.unsqueeze(1) - table.unsqueeze(0)).square().sum(2) + 1e-12).sqrt()  # finite gradient at 0
+        apart = ops.root((rows.unsqueeze(1) - table.unsqueeze(0)).square().sum(2) + 1e-12)  # finite gradient at 0
         return F.cross_entropy(-apart - margin * F.one_hot(labels, len(table)), labels)
 
 

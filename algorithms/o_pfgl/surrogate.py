@@ -88,7 +88,7 @@ def pooled(sent: Iterable[Mapping[str, Any]], *, official: bool = False) -> Mome
         n = sum(count for count, _, _ in total[c])
         mean = torch.stack([count * mu for count, mu, _ in total[c]]).sum(0) / n
         spread = torch.stack([(k - 1) * s.square() + k * (mu - mean).square() for k, mu, s in total[c]]).sum(0)
-        rows.append((n, mean, (spread / (n - (len(total[c]) if official else 1))).sqrt()))
+        rows.append((n, mean, ops.root(spread / (n - (len(total[c]) if official else 1)))))
     device = rows[0][1].device
     return Moments(
         classes=torch.tensor(sorted(total), device=device),
@@ -157,7 +157,7 @@ def soft(net: Any, x: Tensor) -> Tensor:
 
 def _normed(h: Tensor, norm: Mapping[str, Tensor]) -> Tensor:
     """Return h normalised over its rows."""
-    deviation = (h.var(0, unbiased=False) + 1e-5).sqrt()
+    deviation = ops.root(h.var(0, unbiased=False) + 1e-5)
     return (h - h.mean(0)) / deviation * norm["scale"] + norm["shift"]
 
 
@@ -183,7 +183,7 @@ class Fitting:
         wide = torch.cat(parts, 1)
         mean = self._own @ wide / self._size
         squares = self._own @ (wide - self._own.T @ mean).square()
-        std = (squares / (self._size - 1).clamp(min=1) + 1e-12).sqrt()
+        std = ops.root(squares / (self._size - 1).clamp(min=1) + 1e-12)
         there = (self._size.squeeze(1) > 1).float()
         wanted = self._wanted
         return (mean - wanted.mean).square().mean(1), there * (std - wanted.std).square().mean(1)

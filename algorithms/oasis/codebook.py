@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fedsim.core.seeds import integer
 from fedsim.data.graph import Graph, as_dense
-from fedsim.learn import dense, tree
+from fedsim.learn import dense, ops, tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.pseudo_graphs import adjacency
 from fedsim.learn.task import Task
@@ -97,7 +97,7 @@ def overlap(codes: Tensor) -> Tensor:
 def soft_codes(h: Tensor, codes: Tensor) -> Tensor:
     """Return s (n, M), the softmax of minus the distances of h (n, D) to the codes."""
     squares = h.square().sum(1, keepdim=True) + codes.square().sum(1) - 2 * h @ codes.T
-    return torch.softmax(-(squares.clamp(min=0) + 1e-12).sqrt(), 1)
+    return torch.softmax(-ops.root(squares.clamp(min=0) + 1e-12), 1)
 
 
 def head(task: Task, params: Parameters) -> Tensor:

@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fedsim.learn import ops
+
 ITERATIONS = 50  # of Sinkhorn's algorithm, always as many, so that simulated time does not depend on values
 JITTER = 1e-6  # on the diagonal of covariances
 
@@ -63,9 +65,9 @@ def between(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> Tens
     """Return W² () of two Gaussians, given as mean (M,) and covariance (M, M); no gradient passes to the first."""
     (mean, spread), (other, wide) = (first[0].detach(), first[1].detach()), second
     values, vectors = torch.linalg.eigh(spread)
-    root = (vectors * values.clamp(min=0).sqrt()) @ vectors.T
+    root = (vectors * ops.root(values.clamp(min=0))) @ vectors.T
     crossed = torch.linalg.eigvalsh(root @ wide @ root).clamp(min=JITTER**2)
-    return (mean - other).square().sum() + spread.trace() + wide.trace() - 2 * crossed.sqrt().sum()
+    return (mean - other).square().sum() + spread.trace() + wide.trace() - 2 * ops.root(crossed).sum()
 
 
 def flops(n: int, classes: int, codes: int, hidden: int) -> float:

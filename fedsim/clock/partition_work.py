@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fedsim.core import portable
 from fedsim.core.record import UNCOUNTED, Partition
 
 log = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ def entropy(owner: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> floa
     """
     counts = tallied(owner, labels)
     share = counts / counts.sum(axis=1, keepdims=True)
-    terms = -share * np.log2(share, where=share > 0, out=np.zeros_like(share))
+    terms = -share * portable.log2(np.where(share > 0, share, 1))
     return float(terms.sum(axis=1).mean()) if len(counts) else float("nan")
 
 

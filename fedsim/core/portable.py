@@ -4,7 +4,11 @@ NumPy computes logarithms, exponentials and powers of arrays with the widest ins
 with AVX-512 they differ in the last bit from those without.  Simulated time must not, so here every number goes through
 the C library, some ten times slower.  Beyond a function's range values are those of NumPy: infinite, or NaN.
 
-Not covered: C libraries that differ.  Sums, products, quotients and square roots are exact to the last bit anyway.
+With `kernels.py`, which does the same for torch, this is what is promised: the same tables on every x86-64 processor
+with AVX2 and FMA (x86-64-v3: Intel since 2013, AMD since 2015), with the same versions of the libraries and of the C
+library.  Without those instructions the C library rounds otherwise, and so do other C libraries and architectures;
+there, values differ by rounding.  NumPy's products of matrices round by processor too, and no table hangs on one: sums
+are written out.  Single sums, products, quotients and square roots are exact to the last bit anyway.
 """
 
 import math
@@ -25,6 +29,11 @@ def exp(numbers: npt.ArrayLike) -> Floats:
 def log(numbers: npt.ArrayLike) -> Floats:
     """Return natural logarithms: of zero minus infinity, of negative numbers NaN."""
     return _each(_log, numbers)
+
+
+def log2(numbers: npt.ArrayLike) -> Floats:
+    """Return logarithms to base 2 of numbers above zero."""
+    return _each(math.log2, numbers)
 
 
 def log1p(numbers: npt.ArrayLike) -> Floats:
@@ -91,6 +100,8 @@ def _log1p(number: float) -> float:
 def _power(number: float, exponent: float) -> float:
     if number == 0 and exponent < 0:
         return math.inf
+    if exponent == 0.5 and number >= 0:
+        return math.sqrt(number)  # rounded correctly, which a power need not be
     try:
         return math.pow(number, exponent)
     except OverflowError:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsim.core import portable
 from fedsim.data.graph import Graph
 from fedsim.data.temporal import owners_of
 
@@ -43,7 +44,7 @@ def entropy(labels: np.ndarray) -> float:
     """Return the Shannon entropy, in bits, of a list of labels; those below 0 are left out."""
     _, counts = np.unique(labels[labels >= 0], return_counts=True)
     share = counts / max(1, counts.sum())
-    return float(np.abs((share * np.log2(share)).sum()))
+    return float(np.abs((share * portable.log2(share)).sum()))
 
 
 def moved(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> int:

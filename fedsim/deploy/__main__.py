@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from analysis import terminal
-from fedsim.core import shipped
+from fedsim.core import kernels, shipped
 from fedsim.core.errors import ScenarioError, UserError
 from fedsim.deploy import fits
 from fedsim.point import check
@@ -49,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--package", type=Path, metavar="DIR", help="write each client's package there, and run nothing")
     found.add_argument("--superlink", metavar="NAME", help="a SuperLink of Flower's configuration that is running")
     found.add_argument("--fresh", action="store_true", help="remove earlier results of this scenario first")
+    found.add_argument("--native-math", action="store_true", help=kernels.HELP)
     found.add_argument("--no-report", action="store_true", help="write no report")
     return found
 
@@ -57,6 +58,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     terminal.prepare()
     given = parser().parse_args(words)
+    if given.native_math:
+        kernels.let_native()
     try:
         with shipped.within_reach(Path.cwd(), given.scenario.parent):
             return command(given, terminal.console())

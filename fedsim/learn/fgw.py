@@ -12,7 +12,6 @@ as in the public helpers of this kind, which weigh the feature term by 1 − a t
 value, not in the slope.
 """
 
-import numpy as np
 import ot
 import torch
 from torch import Tensor
@@ -23,12 +22,13 @@ BILLED = 5  # of them, so that simulated time does not depend on how training go
 
 def plan(costs: Tensor, own: Tensor, pseudo: Tensor, a: float) -> Tensor:
     """Return T (n, m) for costs M (n, m) and adjacencies (n, n) and (m, m), float64, on the CPU."""
-    m, first, second = (one.detach().cpu().double().numpy() for one in (costs, own, pseudo))
-    p, q = (np.full(size, 1 / size) for size in m.shape)
-    found = ot.gromov.fused_gromov_wasserstein(
+    # tensors, not arrays: NumPy's products of matrices round by processor
+    m, first, second = (one.detach().cpu().double() for one in (costs, own, pseudo))
+    p, q = (m.new_full((size,), 1 / size) for size in m.shape)
+    found: Tensor = ot.gromov.fused_gromov_wasserstein(
         m, first, second, p, q, loss_fun="square_loss", symmetric=True, alpha=a, max_iter=STEPS
     )
-    return torch.from_numpy(np.asarray(found))
+    return found
 
 
 def squared_distances(x: Tensor, pseudo: Tensor) -> Tensor:

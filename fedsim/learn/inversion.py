@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from fedsim.data.graph import Graph, graph_of, with_keys
-from fedsim.learn import dense, tree
+from fedsim.learn import dense, ops, tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.pseudo_graphs import stand_in
 from fedsim.learn.task import Task
@@ -96,7 +96,7 @@ def features(params: Parameters, h: Tensor, binary: bool) -> Tensor:
 
 def normalised(h: Tensor) -> Tensor:
     """Return h (n, H) with mean 0 and variance 1 in every column; a single row becomes zero."""
-    return (h - h.mean(0)) / (h.var(0, unbiased=False) + 1e-5).sqrt()
+    return (h - h.mean(0)) / ops.root(h.var(0, unbiased=False) + 1e-5)
 
 
 @dataclass

@@ -42,6 +42,14 @@ def linear(x: Tensor, weight: Tensor, graph: Graph, bias: Tensor | None = None) 
     return product(flat, derived.x) if bias is None else shifted_product(flat, bias, derived.x, derived)
 
 
+def root(x: Tensor) -> Tensor:
+    """Return square roots, rounded alike on every processor; at 0 they have no gradient.
+
+    Those of torch begin with the processor's approximate reciprocal (`core/kernels.py`).
+    """
+    return x.rsqrt().reciprocal()
+
+
 def by_row(values: Tensor, graph: Graph) -> Tensor:
     """Give every vertex its client's row: (K, H) → (N, H), or (K,) → (N,)."""
     if len(values) == 1:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsim.learn import tree
+from fedsim.learn import ops, tree
 
 State = dict[str, Any]
 Schedule = Literal["constant", "cosine"]
@@ -57,9 +57,10 @@ class Adam:
         torch._foreach_addcmul_(second, list(grads), list(grads), 1 - self.beta2)
         steps = state["steps"].double()
         size = (self.lr / (1 - self.beta1**steps)).float()
-        root = (1 - self.beta2**steps).sqrt().float()
+        root = ops.root(1 - self.beta2**steps).float()
         shapes = [(-1,) + (1,) * (param.dim() - 1) for param in params]
-        change = torch._foreach_sqrt(second)
+        change = torch._foreach_rsqrt(second)
+        torch._foreach_reciprocal_(change)  # rounded alike everywhere, see `ops.root`
         torch._foreach_div_(change, [root.view(shape) for shape in shapes])
         torch._foreach_add_(change, self.eps)
         change = torch._foreach_div(first, change)
@@ -150,5 +151,5 @@ def clipped(grads: Sequence[Tensor], limit: float) -> list[Tensor]:
     By limit / (norm + 1e-6) where that is below 1 (Pascanu, Mikolov and Bengio, ICML 2013).
     """
     squares = torch.stack([grad.reshape(len(grad), -1).square().sum(1) for grad in grads])
-    factor = (limit / (squares.sum(0).sqrt() + 1e-6)).clamp(max=1.0)
+    factor = (limit / (ops.root(squares.sum(0)) + 1e-6)).clamp(max=1.0)
     return [grad * factor.view(-1, *[1] * (grad.dim() - 1)) for grad in grads]

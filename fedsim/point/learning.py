@@ -7,6 +7,7 @@ import ctypes
 import json
 import logging
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ import torch
 from fedsim.clock import partition_work
 from fedsim.clock.repartition import Repartitions
 from fedsim.clock.world import World
-from fedsim.core import logbook
+from fedsim.core import kernels, logbook
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import Streams
 from fedsim.data.graph import Graph, Period
@@ -244,6 +245,8 @@ def _keep_freed_memory() -> None:
 def _settle(threads: int) -> None:
     """Have torch compute the same whatever else the machine does."""
     _keep_freed_memory()
+    if kernels.LATE and not kernels.native():
+        warnings.warn(kernels.SAID, stacklevel=1)  # shown once a process
     torch.set_num_threads(threads)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS may sum in any order
     torch.set_deterministic_debug_mode("warn")  # use_deterministic_algorithms would load torch's compiler first

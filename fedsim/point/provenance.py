@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from fedsim.core import kernels
 from fedsim.core.version import __version__
 from fedsim.point import stamp
 
@@ -38,6 +39,7 @@ def here(began: datetime) -> dict[str, Any]:
         "machine": platform.machine(),
         "cpu": cpu(),
         "cores": os.cpu_count(),
+        "kernels": "this processor's" if kernels.differ() else "the same everywhere",
         "versions": {"fedsim": __version__, **stamp.versions(LIBRARIES)},
     }
 

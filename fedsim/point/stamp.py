@@ -29,6 +29,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fedsim.core import kernels
 from fedsim.core.version import __version__
 from fedsim.point import imports
 from fedsim.point.imports import Print
@@ -46,6 +47,7 @@ WITHOUT_NUMBERS = (
 INSTALLED_AS = {"torch_geometric": "torch-geometric", "sklearn": "scikit-learn", "community": "python-louvain",
                 "ot": "POT", "sknetwork": "scikit-network", "yaml": "PyYAML"}  # fmt: skip
 STARTED = time.time()  # a file written later may differ from the one imported
+NATIVE = " with native kernels"  # follows the version of torch
 EDITED = Print("", "")  # for a module whose source is not what was imported; equals no other
 
 
@@ -193,8 +195,12 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def versions_of(names: Iterable[str]) -> dict[str, str]:
-    """Return the version of each library by distribution name, "" if it is not installed."""
-    return {name: version_of(name) for name in sorted(names)}
+    """Return the version of each library by distribution name, "" if it is not installed.
+
+    That of torch tells of native kernels, which change last bits as another version does.
+    """
+    native = {"torch": NATIVE} if kernels.differ() else {}
+    return {name: (version := version_of(name)) + (native.get(name, "") if version else "") for name in sorted(names)}
 
 
 @lru_cache(maxsize=256)

@@ -17,6 +17,7 @@ from pathlib import Path
 from rich.console import Console
 
 from analysis import terminal
+from fedsim.core import kernels
 from fedsim.core.errors import UserError
 from fedsim.reference import alone, lacking, made, results, running, spent, trials, written
 from fedsim.reference import plan as plans
@@ -53,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     add("--jobs", type=int, metavar="N", help="runs at the same time (one for each core)")
     add("--engine", choices=["local", "ray"], default="local", help="where cells run: here, or on a Ray cluster")
     add("--ray-address", metavar="ADDRESS", help="the cluster (default: $RAY_ADDRESS, or a Ray started here)")
+    add("--native-math", action="store_true", help=kernels.HELP)
     what = made.add_mutually_exclusive_group().add_argument
     what("--list", action="store_true", help="say what is done and what is left")
     what("--cell", metavar="NAME", help="run one cell alone, or the seeds of one, and compare it with the table")
@@ -65,6 +67,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     terminal.prepare()
     given = parser().parse_args(words)
+    if given.native_math:
+        kernels.let_native()
     try:
         return command(given, terminal.console())
     except UserError as error:

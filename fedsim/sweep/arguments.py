@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from fedsim.core import kernels
 from fedsim.core.errors import brief
 from fedsim.core.units import nearest
 from fedsim.core.version import __version__
@@ -123,6 +124,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="train every point, also where another has learned the same (points that differ in their network alone)",
     )
+    add("--native-math", action="store_true", help=kernels.HELP)
     add("--engine", choices=["local", "ray"], default="local", help="where points run: here, or on a Ray cluster")
     add("--ray-address", metavar="ADDRESS", help="the cluster (default: $RAY_ADDRESS, or a Ray started here)")
     add("--gpus-per-point", type=_gpus, metavar="N", help="with --engine ray: the GPUs of each point, such as 0.25")

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from fedsim.clock.sampler import Numbers, Rows, Sampler, draw
+from fedsim.core import portable
 
 
 @dataclass(frozen=True)
@@ -29,5 +30,5 @@ class Availability(Sampler):
     def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
         """Return the cohort."""
         sign = 1.0 if self.prefer == "often" else -1.0
-        with np.errstate(divide="ignore", over="ignore"):  # a client online for the first time has a share of 0
-            return draw(free, count, rows.availability()[free] ** (sign * self.exponent), rng)
+        # a client online for the first time has a share of 0
+        return draw(free, count, portable.power(rows.availability()[free], sign * self.exponent), rng)

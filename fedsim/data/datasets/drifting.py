@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from fedsim.core import seeds
+from fedsim.core import portable, seeds
 from fedsim.core.units import Count, Fraction
 from fedsim.data.drawn_edges import Kind
 from fedsim.data.graph import Graph
@@ -102,7 +102,7 @@ class Drifting(DynamicDataset):
     def _labels(self, born: Ints, rng: np.random.Generator) -> Ints:
         steps = rng.standard_normal((self.snapshots, self.classes)) * self.drift
         steps[0] = 0  # all classes alike at first
-        mix = np.exp(steps.cumsum(0))
+        mix = portable.exp(steps.cumsum(0))
         mix = mix.cumsum(1) / mix.sum(1, keepdims=True)
         y: Ints = (rng.random(self.vertices)[:, None] > mix[born, :-1]).sum(1)
         y[: self.classes] = np.arange(self.classes)  # every class is present from the start

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from fedsim.core import seeds
+from fedsim.core import portable, seeds
 from fedsim.core.units import Count, Fraction
 from fedsim.data.dataset import Dataset, undirected
 from fedsim.data.graph import Graph, graph_of
@@ -66,7 +66,7 @@ class Synthetic(Dataset):
 
     def _edges(self, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         by_class = np.argsort(y, kind="stable")  # block c is one stretch of this order
-        heavy = (1 - rng.random(self.vertices)) ** (-1 / (self.exponent - 1))
+        heavy = portable.power(1 - rng.random(self.vertices), -1 / (self.exponent - 1))
         # Capped so that no pair within a class expects more than one edge.
         most = np.sqrt(max(1.0, self.vertices / (self.classes * max(1.0, self.degree))))
         theta = np.minimum(heavy, heavy.mean() * most)

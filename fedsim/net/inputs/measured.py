@@ -33,6 +33,7 @@ OTHERS = Column("other", text=True, required=False)
 DOWN_UP, RATES_RTT, FLOOR = 0.7, -0.3, 200e3
 ALIASES = {"UK": "GB", "EL": "GR"}  # in use, but not ISO 3166
 NORMAL = NormalDist()
+GRAIN = 12  # decimals of the root of the correlations
 HIGHEST = float(np.nextafter(1.0, 0.0))
 
 
@@ -119,7 +120,8 @@ def rows(
     """
     values, vectors = np.linalg.eigh(gaussian(down_up, rates_rtt))
     root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T  # symmetric, so without a choice of signs
-    scores = rng.standard_normal((len(where), 3)) @ root
+    # NumPy rounds these products by processor: a coarser grain, and sums that are written out, are alike on all
+    scores = (rng.standard_normal((len(where), 3))[:, :, None] * np.round(root, GRAIN)).sum(1)
     found = {key: np.zeros(len(where)) for key in ("latency", "uplink", "downlink")}
     for country in np.unique(where).tolist():
         own, its = np.flatnonzero(where == country), links(country)

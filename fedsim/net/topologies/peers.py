@@ -1,5 +1,6 @@
 """Peers: clients communicate with their neighbours in a graph, without a server."""
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ class Peers(Topology):
         pairs = graphs.erdos_renyi(clients, p, rng)
         if pairs is None:
             name = "p" if self.degree is None else "degree"
-            needed = np.log(clients) / clients if self.degree is None else np.log(clients)
+            needed = math.log(clients) / (clients if self.degree is None else 1)
             message = (
                 f"none of {graphs.DRAWS} graphs drawn for {clients} clients was connected; "
                 f"raise it well above {needed:.2g}, or take the graph 'ring'"

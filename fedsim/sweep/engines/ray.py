@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
+from fedsim.core import kernels
 from fedsim.core.errors import UserError
 from fedsim.core.progress import Progress
 from fedsim.scenario.schema import Point
@@ -108,8 +109,9 @@ class Ray:
                 # Ray puts the working folder first on its workers' path; Python's own folder is there anyway.
                 with _silent(ray), nullcontext() if self.plugins else chdir(sysconfig.get_path("stdlib")):
                     ray.init(
-                        address, log_to_driver=False, logging_level=logging.CRITICAL, **own if address == OWN else {}
-                    )
+                        address, log_to_driver=False, logging_level=logging.CRITICAL,
+                        runtime_env=_variables(), **own if address == OWN else {},
+                    )  # fmt: skip
             except (OSError, RuntimeError, ValueError) as error:
                 raise UserError(_unreachable(address, error)) from None
             self._refuse_gpus(ray)
@@ -157,6 +159,11 @@ def loaded() -> Any:
         command = 'pip install "fedsim[ray]", or pip install -e ".[ray]" in a checkout'
         raise UserError(f"--engine ray needs Ray, which is not installed: {command}") from None
     return ray
+
+
+def _variables() -> dict[str, dict[str, str]] | None:
+    """Return what workers must be told, whose environment is that of their machine."""
+    return {"env_vars": {kernels.NATIVE: "1"}} if kernels.native() else None
 
 
 def _run(job: Job, point: Point, reports: Any) -> Any:
