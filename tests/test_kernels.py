@@ -30,6 +30,22 @@ for name in sys.argv[1:]:
     found[name] = {**seen["clock"], **seen["floats"]}
 print(json.dumps(found))
 """
+DRAWN = """
+import hashlib
+from pathlib import Path
+import numpy as np
+from fedsim.clock import partition_work
+from fedsim.data.datasets import digits, drifting, synthetic
+from fedsim.net.inputs import measured
+for kind in (digits.Digits(), drifting.Drifting(), synthetic.Synthetic()):
+    graph = kind.load(Path(), 3)
+    text = [graph[key].numpy().tobytes() for key in sorted(graph) if hasattr(graph[key], "numpy")]
+    print(type(kind).__name__, hashlib.sha256(b"".join(text)).hexdigest())
+rng = np.random.default_rng(5)
+print({key: hash(value.tobytes()) for key, value in measured.rows(np.repeat(["DE"], 5000), rng).items()})
+print(partition_work.entropy(rng.integers(9, size=9000), rng.integers(7, size=9000)))
+"""
+OTHER_NUMPY = {"NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR", "OPENBLAS_CORETYPE": "Nehalem"}
 POINTS = ("sync in a storm", "power in churn", "two exchanges a round", "one_shot, ghost")
 # FedAvg, POWER, FedDGL and GHOST, with the models' outputs: scores alone would hide a last bit
 
@@ -45,7 +61,7 @@ def said(code: str, *words: str, before: tuple[str, ...] = (), **variables: str)
     ).stdout.strip()  # fmt: skip
 
 
-@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="this torch is built without MKL")
+@pytest.mark.skipif(not kernels.SAME or not kernels.has_avx2(), reason="the processor has no AVX2")
 @pytest.mark.parametrize("given", [{}, {"MKL_CBWR": "AUTO", "ATEN_CPU_CAPABILITY": "avx512"}])
 def test_importing_fedsim_chooses_for_torch(given):
     assert said(f"import fedsim; {SEEN}", **given) == "AVX2 COMPATIBLE"
@@ -53,6 +69,15 @@ def test_importing_fedsim_chooses_for_torch(given):
     assert native[1] == given.get("MKL_CBWR", "None")
 
 
+def test_a_processor_without_avx2_gets_kernels_that_it_can_run(monkeypatch):
+    monkeypatch.setattr(kernels.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(kernels, "has_avx2", lambda: False)
+    assert kernels.wanted()["ATEN_CPU_CAPABILITY"] == "default"
+    monkeypatch.setattr(kernels.platform, "machine", lambda: "arm64")
+    assert kernels.wanted() == {}
+
+
+@pytest.mark.skipif(not kernels.SAME, reason="torch chooses for itself on this architecture")
 def test_the_flag_leaves_the_choice_to_torch_here_and_in_workers():
     code = (
         "from fedsim.core import kernels; import os, subprocess, sys\nkernels.let_native()\n"
@@ -104,6 +129,11 @@ def test_roots_are_roots(kind):
     x = x[1:].double().requires_grad_()
     (own,), (theirs,) = (torch.autograd.grad(f(x).sum(), x) for f in (ops.root, torch.sqrt))
     torch.testing.assert_close(own, theirs)
+
+
+@pytest.mark.long
+def test_what_is_drawn_hangs_on_no_kernel_of_numpy():
+    assert said(DRAWN, PYTHONHASHSEED="0") == said(DRAWN, PYTHONHASHSEED="0", **OTHER_NUMPY)
 
 
 @pytest.mark.long

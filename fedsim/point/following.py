@@ -8,7 +8,7 @@ key.  If a question has no answer, the point goes astray: it starts again with a
 is kept too.  Which protocols and effects allow this is never assumed; the keys decide.
 
 Points that record what clients receive (`measure.views`) need the values themselves, and follow nobody.  Not noticed:
-another processor, which may change last digits; records are as good as results that were made elsewhere.
+another processor, which changes last digits with native kernels (`core/kernels.py`) or another architecture.
 """
 
 import hashlib

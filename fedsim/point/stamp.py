@@ -6,10 +6,10 @@ that display, compare or schedule points are not included.  Results whose stamp 
 again.
 
 Versions of libraries are recorded, but another version does not make a point run again.  A version is a setting of the
-host, like the processor and `device`: it changes last bits and rarely random draws.  Results of a cluster must also
+host, like `device`: it changes last bits and rarely random draws.  Results of a cluster must also
 stay valid where another build of torch is installed, and an upgrade of one library must not discard days of computing.
 So a sweep reports that versions differ and leaves the choice to `--fresh`.  Only checkpoints are never continued under
-another version.
+another version.  Native kernels (`core/kernels.py`) count as another version of torch.
 
 A stamp describes what a process runs, which is what it has imported.  If a file was edited after that, the stamp keeps
 the hash of what was imported: the first that the process took of the file or, for a module imported before, none at all

@@ -1,7 +1,7 @@
 """One cell, or its seeds, run alone and held against the tables.
 
-Seconds, bytes and updates must be the same to the last digit that the table has.  Scores are the same on the same kind
-of processor; on another, sums of floats are rounded otherwise, and what is trained may drift apart.
+Seconds, bytes and updates must be the same to the last digit that the table has.  Scores are the same with the kernels
+that made the table; with others sums of floats are rounded otherwise, and what is trained may drift apart.
 """
 
 import math
