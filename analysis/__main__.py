@@ -38,9 +38,10 @@ Without --out everything goes into the first run's folder. Only finished points
 are shown; a sweep that is still running can be reported too.
 
 exit codes:
-  0  done; with --compare: all points are alike, bit for bit (--errors: done)
-  1  with --compare: something differs, or (--errors) there is nothing in both
-  2  a mistake in what was given
+  0    done; with --compare: all points are alike, bit for bit (--errors: done)
+  1    with --compare: something differs, or (--errors) there is nothing in both
+  2    a mistake in what was given
+  130  interrupted with Ctrl-C
 """
 
 

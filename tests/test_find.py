@@ -149,7 +149,7 @@ def test_a_file_that_misses_a_package_is_reported(lab):
     [
         ({"most": "1 Mbit/s"}, "network.effects.most: '1 Mbit/s' is not a time: 'Mbit/s' is a unit of rate"),
         ({"most": "1 s", "rate": 3}, "network.effects.rate: 3 is not a fraction: it must lie between 0 and 1"),
-        ({"most": "11 s"}, "network.effects: most: the fog lifts after 10 s ("),
+        ({"most": "11 s"}, "network.effects.most: the fog lifts after 10 s ("),
     ],
 )
 def test_wrong_values_are_reported_in_plain_words(lab, options, message):

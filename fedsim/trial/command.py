@@ -1,6 +1,5 @@
 """`--try ALGORITHM [KEY=VALUE ...]`: find the algorithm, run every check, print the report."""
 
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +19,6 @@ from fedsim.trial import (
     encodable,
     files,
     groups,
-    places,
     protocols,
     randomness,
     report,
@@ -104,14 +102,7 @@ def built(part: Part) -> type[Algorithm]:
 
     Raises UserError where there is none, its file cannot be imported, an option is wrong, or it trains nothing.
     """
-    try:
-        made: Algorithm = find.build("algorithm", part)
-    except UserError:
-        raise
-    except Exception as error:  # whatever the module does when it is imported
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        message = f"importing it raises {type(error).__name__}: {error}"
-        raise UserError(f"--try {part.name}: {message} (at {places.line(last.filename, last.lineno or 0)})") from error
+    made: Algorithm = find.build("algorithm", part)
     if not made.learns:
         message = f"{type(made).__name__} trains nothing (learns = False), so that there is no contract to try"
         raise UserError(f"--try {part.name}: {message}")

@@ -111,7 +111,10 @@ def test_what_fails_in_a_cohort_alone_is_reported(call, tmp_path):
         (["traffic"], "needs the option"),
         (["traffic", "up=1 kB", "down=1 kB"], "trains nothing"),
         (["fedavg", "--set", "a=1"], "leave --set out"),
-        (["faulty.py"], "importing it raises ZeroDivisionError"),
+        (
+            ["faulty.py"],
+            "cannot be imported: ZeroDivisionError: integer division or modulo by zero (faulty.py, line 20)",
+        ),
         (["broken.py"], "broken.py cannot be imported: invalid syntax"),
     ],
 )
