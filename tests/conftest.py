@@ -8,6 +8,7 @@ quarter of them.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
 if sys.platform == "win32" and not sys.flags.utf8_mode:
     pytest.exit("the tests read and write UTF-8: set PYTHONUTF8=1", returncode=4)
 offline.install()
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # shells start background jobs so, and what a test starts inherits it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 FEWER, FEWEST = 4, 5  # examples are divided by the first where the profile is brief; the second are left in any case
 
 
