@@ -69,7 +69,8 @@ class Target(PastClasses, FedAvg):
         source = tree.to(inversion.generator(self.widths, drawn), device)
         one = Inversion(self.task, how, teacher, self.task.drawn(integer(self.task.seed, "inversion", number)))
         leaves = [leaf.requires_grad_(True) for leaf in tree.leaves(source)]
-        outer, asked = torch.optim.Adam(leaves, lr=how.lr, betas=inversion.BETAS), []
+        outer = torch.optim.Adam(leaves, lr=how.lr, betas=inversion.BETAS, fused=True)
+        asked = []
         for turn in range(how.rounds):
             y = inversion.labels(known, how.batch, drawn).to(device)
             z = torch.randn(how.batch, self.noise, generator=drawn).to(device).requires_grad_(True)

@@ -5,7 +5,8 @@ They read these variables when torch is loaded, so they are set when fedsim is f
 starts inherit them.  What NumPy computes by processor is in `portable.py`.
 
 Left are MKL's functions of single numbers that begin with the processor's approximate reciprocals, which no variable
-changes: the root (`ops.root` replaces it), tangents, arcs, logarithms to bases 2 and 10, and those in double precision.
+changes: the root (`ops.root` replaces it), tangents, arcs, logarithms to bases 2 and 10, and those in double precision;
+and torch's own operations on them: `cdist` of many rows, `lstsq`, `corrcoef`, `torch.optim.Adam` unless fused.
 Not covered: processors without AVX2 and FMA, whose C library rounds otherwise; other architectures; GPUs.
 """
 
