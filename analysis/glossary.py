@@ -23,10 +23,10 @@ TERMS = {
     "asked, aggregated, lost, late": "clients asked for a reply; replies that were used; clients that "
     "dropped out and replies that never arrived; replies that came too late to count",
     SCORE: "the one score of a run: the metric over all clients' test sets for each period, then averaged over all "
-    "periods of the stream, arrived or not, so that the test is the same throughout (where that cannot be tested, over "
-    "the periods that have arrived so far); a run's is the last one. Every chart and table has it under this name. Macro "
-    "F1, AUC, average precision and MRR are of all clients' predictions as one test, or, with measure.over: clients and "
-    "where periods arrive at each client at its own time, the mean of the clients' own",
+    "periods of the stream, arrived or not, so that the test is the same throughout (where that cannot be tested, "
+    "over the periods that have arrived so far); a run's is the last one. Every chart and table has it under this "
+    "name. Macro F1, AUC, average precision and MRR are of all clients' predictions as one test, or, with "
+    "measure.over: clients and where periods arrive at each client at its own time, the mean of the clients' own",
     "AM": "shown where it differs from the score: the mean over the periods that clients have met, once each has "
     "learned its last one, in percentage points",
     "LA": "learning accuracy: the score on each period right after it was learned, mean over the periods, in "

@@ -17,7 +17,7 @@ algorithm: {{name: traffic, down: 2 kB, up: 3 kB, operations: 1e9}}
 TRIP, WORK = 0.1, 1.0
 EXCHANGE = ", connection: {kind: exchange}"
 PUSH = ", connection: {kind: kept, request: push}"
-FLOWER = ", transport: {name: flower_supernodes, poll: 0 s}"
+FLOWER = ", transport: {name: flower_supernodes, poll: 0 s, start: 1.6 s}"
 TREE = ", topology: {name: tree, edges: 1, uplink: 8 Mbit/s, downlink: 8 Mbit/s, latency: 25 ms}"
 GRPC = ", transport: {name: grpc, call: 40 ms, per_megabyte: 0 s, overhead: 60 B}"
 PEERS = ", topology: {name: peers, graph: ring}"

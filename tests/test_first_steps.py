@@ -22,7 +22,7 @@ from algorithms.traffic import Traffic as Base
 {0}
 @dataclass(frozen=True)
 class Broken(Base):
-    more: int = 1
+    extra: int = 1
 
     def __post_init__(self):
         {1}

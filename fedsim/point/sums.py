@@ -26,6 +26,8 @@ def damaged(folder: Path) -> list[str]:
         if end or wanted.keys() - {*EXTRA} != {*FILES}:
             return [FILE]
         return [name for name in wanted if not (folder / name).is_file() or _sum(folder / name) != wanted[name]]
+    except PermissionError:
+        raise  # it may well be whole
     except (OSError, ValueError):
         return [FILE]
 
