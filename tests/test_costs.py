@@ -22,7 +22,7 @@ from fedsim.scenario.costs import Costs
 from fedsim.scenario.schema import Scenario
 
 KWH, GB = 3.6e6, 1e9
-UNPRICED = "f791ae201c95"
+UNPRICED = "822b5811a5fa"
 DEADLINE = {"name": "deadline", "rounds": 4, "participation": 0.6, "wait": "4 s", "over": 1.5}
 HAND = {
     "name": "hand",

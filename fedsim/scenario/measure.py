@@ -130,6 +130,11 @@ class Measure(Section):
         default=False, description="Record everything that every client receives, array by array: views/."
     )
 
+    @model_serializer(mode="wrap")
+    def _short(self, whole: Any) -> Any:
+        """Leave out how scores are pooled where that is the default: points keep the ids that they had before."""
+        return {key: value for key, value in whole(self).items() if key != "over" or value != "predictions"}
+
     @property
     def on_fixed_test(self) -> bool:
         """Whether a target counts on the test vertices of all periods, arrived or not."""
