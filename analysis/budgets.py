@@ -40,12 +40,11 @@ def leads(curves: pd.DataFrame, axes: list[str], cost: str) -> pd.DataFrame:
     """Return one row per condition and range of budgets with the same leaders: the axes that are conditions, then
     COLUMNS.
 
-    `curves` are those of a digest, with a column `chance` (NaN where it is not known).
-    `cost` is "time" (s) or "moved" (bytes), `from` and `to` are budgets of it (the
-    last stretch has no end: inf). `method` is the leader, or those that are tied, joined by " / ", the best first;
-    `algorithm` is that of the best. `score` (fraction) is its score when the range begins, n its runs, `next` the best
-    of the others at that budget ("" if no other has a score yet) and `next_score` its score. Conditions with one method
-    only are left out.
+    `curves` are those of a digest, with a column `chance` (NaN where it is not known). `cost` is "time" (s) or "moved"
+    (bytes), `from` and `to` are budgets of it (the last stretch has no end: inf). `method` is the leader, or those that
+    are tied, joined by " / ", the best first; `algorithm` is that of the best. `score` (fraction) is its score when the
+    range begins, n its runs, `next` the best of the others at that budget ("" if no other has a score yet) and
+    `next_score` its score. Conditions with one method only are left out.
     `test` says what is compared: "all_periods", or "complete" for the periods met once all have arrived; `same_test` is
     False where the runs of the condition have met different numbers of periods at their ends, so that their complete
     tests differ too.
@@ -102,7 +101,9 @@ def _behind(other: pd.DataFrame, first: pd.DataFrame) -> npt.NDArray[np.bool_]:
     shared = [key for key in first.columns if key in other.columns]
     if not shared:
         return np.asarray(first.mean(axis=1) - other.mean(axis=1) > TIED)
-    apart = (first[shared] - other[shared]).to_numpy(float)
+    if not first.columns.equals(other.columns):  # picking columns takes most of the time
+        first, other = first[shared], other[shared]
+    apart = first.to_numpy(float) - other.to_numpy(float)
     orders = [key[:-1] for key in shared]  # what the seeds are nested in
     if len({*orders}) > 1:
         apart = np.stack(
