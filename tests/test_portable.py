@@ -26,6 +26,7 @@ def test_functions_are_numpys(name, numbers):
 @pytest.mark.parametrize("exponent", [0.5, 2.0, 0.75, 4 / 3, 0.0, -1.0, 700.0])
 @given(st.lists(st.floats(0, 1e300), max_size=6))
 @example([1.160777160775696e16])
+@example([6.0972327006581496e16])
 def test_powers_are_numpys(exponent, numbers):
     with np.errstate(all="ignore"):
         given_ = np.array([*numbers, 0.0, math.inf])

@@ -101,7 +101,9 @@ def _power(number: float, exponent: float) -> float:
     if number == 0 and exponent < 0:
         return math.inf
     if exponent == 0.5 and number >= 0:
-        return math.sqrt(number)  # rounded correctly, which a power need not be
+        return math.sqrt(number)  # rounded correctly, as in NumPy; a power need not be
+    if exponent == 2:
+        return number * number
     try:
         return math.pow(number, exponent)
     except OverflowError:
