@@ -62,7 +62,7 @@ class Digest:
 def digest(runs: Runs, points: pd.DataFrame, by: list[str], say: Say = silent) -> Digest:
     """Return what is kept of these points, in their order; `by` are the columns that identify a condition.
 
-    `say` is told how many have been read.
+    `say` shows how many have been read.
 
     Raises NotARunError if a table cannot be read.
     """

@@ -22,7 +22,7 @@ from analysis.what_was_run import what_was_run
 def write(runs: Sequence[Path], out: Path | None = None, say: Say = silent) -> Path:
     """Read the runs and write report.html, figures/*.svg, *.pdf and tables/*.csv, *.tex; return the page's path.
 
-    Without `out` they go into the first run's folder. `say` is told what is being done. Raises stored.NotARunError,
+    Without `out` they go into the first run's folder. `say` shows what is being done. Raises stored.NotARunError,
     naming folder and remedy, for what is not a finished run or a folder of results with links, and OSError where `out`
     cannot be written.
     """

@@ -17,7 +17,7 @@ from itertools import chain
 from rich.console import Console
 from rich.text import Text
 
-Say = Callable[[str], None]  # is told what is being done
+Say = Callable[[str], None]  # shows what is being done
 WIDTH = 80  # where no terminal says otherwise
 GAP = 2  # spaces between two columns
 LABEL = 14  # smallest width to which a label is folded

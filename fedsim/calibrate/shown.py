@@ -21,7 +21,7 @@ from fedsim.calibrate.speeds import Speeds
 MOST = 20  # clients that are listed
 SIGNS = {fleet_fit.KNOWN: "k", fleet_fit.ROUGH: "r", fleet_fit.SHARED: "s"}
 HIDDEN = "-  not identifiable by these messages and jobs; the table has a value with which this run repeats"
-PROBES = (10, 100)  # Mbit/s, rates for which the size of messages is told that would show them
+PROBES = (10, 100)  # Mbit/s, rates for which the output names the message size that would identify them
 HEADS = ("client", "rtt", "up", "down", "speed", "msgs", "error", "p90", "answers")
 UNITS = "rtt in ms, up and down in Mbit/s, speed in GFLOP/s; error: of seconds, median and 90th percentile"
 EXACT = 1e-5  # errors below are shown as 0

@@ -38,7 +38,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A client's answer, or what went wrong: a fault (`error`), or a mistake of whoever set it up (`refused`).
+    """A client's answer, or what went wrong: a fault (`error`), or a mistake in its setup (`refused`).
 
     `received`, `began` and `ended` are seconds of the client's clock since the epoch: when it got the question, and
     began and ended to compute; `up` are the seconds for which its process had been running when it got the question,

@@ -197,7 +197,7 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 def versions_of(names: Iterable[str]) -> dict[str, str]:
     """Return the version of each library by distribution name, "" if it is not installed.
 
-    That of torch tells of native kernels, which change last bits as another version does.
+    Torch's version also names native kernels, which change last bits as another version does.
     """
     native = {"torch": NATIVE} if kernels.differ() else {}
     return {name: (version := version_of(name)) + (native.get(name, "") if version else "") for name in sorted(names)}
