@@ -5,8 +5,8 @@ its node config names: `--node-config 'package="/path/to/client-0"'`.  Flower st
 nothing but the package outlives a job.  Messages are encrypted if Flower is set up with certificates; with
 `--insecure` they are not.
 
-A SuperNode that is started anew is another node to Flower.  Each node that appears is asked for its client, and the latest node
-with a client's package takes that client's place; what the one before had not answered is lost.
+A SuperNode that is started anew is another node to Flower.  Each node that appears is asked for its client, and the
+latest node with a client's package takes that client's place; what the one before had not answered is lost.
 
 Not modelled: what Flower itself sends; `wire_bytes` are the bytes handed to it.
 """
