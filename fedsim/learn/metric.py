@@ -1,7 +1,8 @@
 """The contract of a metric: a score of predictions for each of several owners, with one call for all of them.
 
 A metric receives which predictions belong to which client, so that a client's score and that of all clients'
-predictions taken as one test are the same computation with other owners.  Not modelled: metrics that are better when lower.
+predictions taken as one test are the same computation with other owners.  Not modelled: metrics that are better when
+lower.
 """
 
 from abc import ABC, abstractmethod
