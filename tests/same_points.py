@@ -239,7 +239,7 @@ SHOWN = {
     "private, restarts": {"undone", "noise"},
     "private, restarts, buffered": {"undone", "noise", "stale"},
     "masked, a deadline": {"unmasked", "given up", "late"},
-    "a quorum, restarts": {"undone", "short"},
+    "a quorum, restarts": {"undone", "short of the quorum"},
     "weights that evolve, buffered": {"periods at once", "stale"},
     "weights that evolve, on edges": {"periods at once"},
     "forgers, a trimmed mean on edges": {"lost"},

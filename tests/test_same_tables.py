@@ -126,7 +126,7 @@ def shown(folder: Path) -> set[str]:
         "unmasked": [row for row in updates if row["step"] == "unmask" and row["folded"]],
         "given up": [row for row in trained if row["late"] and not row["folded"]],
         "late": [row for row in trained if row["late"] and row["folded"]],
-        "short": [row for row in trained if 0 < row["asked"] < (row["wanted"] or 0) / 2],  # of the quorum
+        "short of the quorum": "a round starts short" in (folder / "run.log").read_text(encoding="utf-8"),
         "periods at once": len({row["version"] for row in arrivals if row["period"] == 1}) > 1,
         "lost": [row for row in trained if row["lost"]],
     }
