@@ -62,6 +62,7 @@ NOISE = {"name": "byzantine", "attack": "noise", "share": 0.4}
 FLIP = {"name": "byzantine", "attack": "sign_flip", "share": 0.4, "factor": 3.0}
 RESTART = {"name": "restart", "every": "3 s", "length": "1 s", "checkpoint": 2}
 TWICE = {"name": "restart", "at": ["900 ms", "2 s"], "length": "300 ms"}
+UNDONE = {"name": "restart", "at": ["2 s", "3500 ms"], "length": "300 ms", "checkpoint": 3}
 TREE = {"name": "tree", "edges": 2, "uplink": "50 Mbit/s", "downlink": "50 Mbit/s", "latency": "5 ms"}
 PEERS = {"name": "peers", "graph": "ring"}
 WIDE = {"ingress": "1 Gbit/s", "egress": "1 Gbit/s"}  # where a cohort is asked in one wave
@@ -83,6 +84,12 @@ CHANGING: dict[str, Any] = {
     "clients__count": 3,
     "protocol": {**SYNC, "rounds": 6},
 }
+EVOLVING: dict[str, Any] = {  # weights that evolve, at each client as its own periods end; views have what it was sent
+    **CHANGING,
+    "data": {**CHANGING["data"], "stream": {"name": "snapshots", "steps": 5, "every": "poisson(900 ms)"}},
+    "measure__views": True,
+}
+NOISY = {"clip": 0.5, "noise": 0.3}
 SKEWED = {"name": "dirichlet", "alpha": 0.5}
 
 # Name to what the point changes; `network__effects` reaches inside a section.
@@ -166,6 +173,36 @@ LEARN: dict[str, dict[str, Any]] = {
     "two exchanges a round": {
         "algorithm": {"name": "feddgl", "epochs": 2}, "protocol": {**SYNC, "rounds": 3}, "network__effects": STORM,
     },
+    "private, restarts": {"privacy": NOISY, "protocol": {**SYNC, "rounds": 8}, "network__effects": [UNDONE]},
+    "private, restarts, buffered": {
+        "privacy": NOISY, "protocol": {**BUFFERED, "rounds": 10}, "network__effects": [*STORM, UNDONE],
+    },
+    "masked, a deadline": {
+        "privacy": {"secure_aggregation": True}, "protocol": {**DEADLINE, "clients": 5, "wait": "500 ms"},
+        "network__effects": [CHURN], "clients__count": 8,
+    },
+    "a quorum, restarts": {
+        "protocol": {**SYNC, "rounds": 8, "least": 4, "longest_wait": "1500 ms"},
+        "network__effects": [{**CHURN, "online": "2 s"}, UNDONE],
+    },
+    "weights that evolve, buffered": {
+        **EVOLVING, "model": {"name": "evolve_gcn_o", "hidden": 4}, "protocol": {**BUFFERED, "clients": 3},
+    },
+    "weights that evolve, on edges": {
+        **EVOLVING, "model": {"name": "evolve_gcn_h", "hidden": 4}, "protocol": EDGES, "network__topology": TREE,
+    },
+    "forgers, a trimmed mean on edges": {
+        "algorithm": {"name": "fedavg", "aggregation": "trimmed_mean", "trim": 0.3}, "clients__count": 8,
+        "protocol": EDGES, "network__topology": TREE, "network__effects": [*STORM, FLIP],
+    },
+    "chosen by losses and times": {
+        "clients": {**CLIENTS, "count": 8, "sampler": "oort"}, "protocol": {"name": "sync", "rounds": 8, "clients": 3},
+        "network__effects": [CHURN, {"name": "dropout", "rate": "0.5/s"}],
+    },
+    "chosen by losses, buffered": {
+        "clients": {**CLIENTS, "count": 8, "sampler": {"name": "power_of_choice", "candidates": 4}},
+        "protocol": BUFFERED,
+    },
 }  # fmt: skip
 SEND: dict[str, dict[str, Any]] = {
     "traffic in waves": {},
@@ -194,6 +231,20 @@ MORE = {
     "memories",
     "two exchanges a round",
     "traffic, buffered",
+}
+# Those whose clients report losses: their tables must be the same where a record has the answers.
+REPORTING = ("chosen by losses and times", "chosen by losses, buffered")
+# What the tables of a point must show (`test_same_tables.shown`), or it says nothing of what it is named after.
+SHOWN = {
+    "private, restarts": {"undone", "noise"},
+    "private, restarts, buffered": {"undone", "noise", "stale"},
+    "masked, a deadline": {"unmasked", "given up", "late"},
+    "a quorum, restarts": {"undone", "short of the quorum"},
+    "weights that evolve, buffered": {"periods at once", "stale"},
+    "weights that evolve, on edges": {"periods at once"},
+    "forgers, a trimmed mean on edges": {"lost"},
+    "chosen by losses and times": {"lost"},
+    "chosen by losses, buffered": {"stale"},
 }
 
 

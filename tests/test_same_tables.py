@@ -23,6 +23,7 @@ import sys
 import tempfile
 import warnings
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ import small_points
 import torch
 
 from fedsim.core import kernels
+from fedsim.point.following import root_of
+from fedsim.point.run import run as run_point
 
 FILE = Path(__file__).with_name("same_tables.json")
 NEAR = 0.02  # between means of scores of two architectures: some predictions flip
@@ -110,6 +113,26 @@ def differing(found: dict[str, str], wanted: dict[str, str]) -> list[str]:
     return sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
 
 
+def shown(folder: Path) -> set[str]:
+    """Return which of the things that `same_points.SHOWN` names have happened in a point."""
+    updates, arrivals = (small_points.table(folder, name) for name in ("updates", "arrivals"))
+    trained = [row for row in updates if row["step"] == "train"]
+    undone = [row["time"] for row in updates if row["step"] == "restart" and row["staleness"]]
+    noisy = [row["time"] for row in trained if 0 < (row["epsilon"] or 0) < math.inf]
+    found = {
+        "undone": undone,  # by a restart
+        "noise": noisy and max(noisy) > max(undone, default=0),
+        "stale": [row for row in trained if row["staleness"]],
+        "unmasked": [row for row in updates if row["step"] == "unmask" and row["folded"]],
+        "given up": [row for row in trained if row["late"] and not row["folded"]],
+        "late": [row for row in trained if row["late"] and row["folded"]],
+        "short of the quorum": "a round starts short" in (folder / "run.log").read_text(encoding="utf-8"),
+        "periods at once": len({row["version"] for row in arrivals if row["period"] == 1}) > 1,
+        "lost": [row for row in trained if row["lost"]],
+    }
+    return {what for what, there in found.items() if there}
+
+
 def points() -> list[Any]:
     """Every point; half of them are left to the long tests."""
     first = [name for name in same_points.NAMES if name not in same_points.MORE][::2]
@@ -118,8 +141,24 @@ def points() -> list[Any]:
 
 @pytest.mark.parametrize("name", points())
 def test_the_tables_are_those_that_were_recorded(name, tmp_path):
+    check(name, run(name, tmp_path))
+
+
+@pytest.mark.parametrize("name", same_points.REPORTING)
+def test_the_losses_that_clients_report_are_the_same_from_a_record(name, tmp_path):
+    made = small_points.point(**same_points.changes(name))
+    leader = replace(made, root=root_of(made.scenario))
+    for point, followed in ((leader, None), (replace(leader, id="follower"), leader.id)):
+        folder = tmp_path / point.id
+        folder.mkdir()
+        assert run_point(point, folder, folder, lambda progress: None)["followed"] == followed
+        check(name, folder)
+
+
+def check(name: str, folder: Path) -> None:
+    """Compare the tables in a folder with what was recorded of a point."""
     record = recorded()["points"][name]
-    found, wanted, here = seen(run(name, tmp_path)), record["seen"], machine()
+    found, wanted, here = seen(folder), record["seen"], machine()
     changed = differing(found["clock"], wanted["clock"])
     assert not changed, f"point '{name}': other rows than recorded in {', '.join(changed)}"
     assert found["means"] == pytest.approx(wanted["means"], abs=NEAR, nan_ok=True), f"point '{name}': scores"
@@ -128,6 +167,8 @@ def test_the_tables_are_those_that_were_recorded(name, tmp_path):
         assert not changed, f"point '{name}': other values than recorded, on an equal machine, in {', '.join(changed)}"
     else:
         assert found["floats"].keys() == wanted["floats"].keys()
+    if name in same_points.SHOWN:
+        assert shown(folder) >= same_points.SHOWN[name]
 
 
 def test_what_was_recorded_is_of_these_points():
