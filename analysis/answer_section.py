@@ -16,7 +16,7 @@ def answer_section(
     parts = [
         *(paragraph(words, "lead") for words in descriptions),
         *(f'<p class="warning" role="note"><strong>Note:</strong> {escape(words)}</p>' for words in cautions),
-        f'<div class="first">{_table(found)}</div>',
+        f'<div class="first" tabindex="0" role="group" aria-label="{escape(found.title)}">{_table(found)}</div>',
         paragraph(" ".join(filter(None, [found.note, more, scored])), "note"),
         chart,
     ]
