@@ -49,11 +49,11 @@ def durations(transfers: pd.DataFrame) -> pd.DataFrame:
 
 
 def totals(transfers: pd.DataFrame) -> dict[str, int | None]:
-    """Return payload bytes delivered up, down and between peers, bytes wasted, and wire bytes: bytes_up, bytes_down,
+    """Return payload bytes delivered up, down and between peers, all other bytes, and wire bytes: bytes_up, bytes_down,
     bytes_peer, bytes_wasted, bytes_moved.
 
-    Up and down are None if messages went between peers only; bytes_peer is None
-    where none went so.
+    `bytes_wasted` has the overhead of delivered messages too, unlike `wasted_parts`: it and the payloads are
+    bytes_moved. Up and down are None if messages went between peers only; bytes_peer is None where none went so.
     """
     delivered = transfers["fate"] == "delivered"
     direction = directions(transfers)

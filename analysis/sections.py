@@ -176,8 +176,8 @@ def wasted(frame: pd.DataFrame, axes: list[str]) -> str:
         for _, row in frame.iterrows()
     ]
     heads = [*map(short, axes), "algorithm", *causes]
-    note = f"Means over replicates{spread_in_words(frame)}. {same}"
-    return part("wasted", "Wasted bytes, by cause", sheet(heads, rows, "bytes_wasted", len(axes) + 1, note))
+    note = f"Means over replicates{spread_in_words(frame)}. In tables/summary.csv bytes_wasted has the overhead too."
+    return part("wasted", "Wasted bytes, by cause", sheet(heads, rows, "bytes_wasted", len(axes) + 1, f"{note} {same}"))
 
 
 def transfer_times(frame: pd.DataFrame, axes: list[str]) -> str:

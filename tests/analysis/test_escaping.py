@@ -27,7 +27,7 @@ DRAWN = {"svg", "g", "path", "text", "rect", "line", "defs", "clipPath", "title"
 TAGS = DRAWN | {
     "html", "head", "meta", "body", "h1", "h2", "h3", "p", "nav", "a", "section", "div", "table", "thead", "tbody",
     "tr", "th", "td", "figure", "figcaption", "dl", "dt", "dd", "pre", "details", "summary", "button", "script",
-    "strong", "img", "main", "header", "span",
+    "strong", "img", "main", "header", "span", "caption", "br",
 }  # fmt: skip
 
 
@@ -90,6 +90,7 @@ def page(text):
 @pytest.mark.long
 def test_no_element_and_no_attribute_comes_of_a_name(page):
     assert not page.tags.keys() - TAGS
+    assert (page.tags["caption"], page.tags["br"]) == (1, 2)  # the answer's title and its two conditions
     assert (page.tags["script"], page.tags["h1"], page.tags["style"], page.tags["title"] > 0) == (3, 1, 1, True)
     assert not [name for name in page.attributes if name.startswith("on")]
     assert all(re.match(r"#|tables/[\w.%]+$|data:image/svg", address) for address in page.addresses)

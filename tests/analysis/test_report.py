@@ -25,8 +25,8 @@ ONE = {"latencies": ("10 ms",), "participations": ("1.0",), "algorithms": ("powe
 FIGURES = (
     "bytes_by_fate link_use timeline waiting "
     "score_time score_bytes seconds_to_target bytes_to_target trade_time trade_bytes bytes_by_direction bytes_by_step "
-    "leaders_time leaders_moved ranking am_along_protocol_participation "
-    "robustness_protocol_participation heat_am heat_seconds_to_target heat_bytes_moved "
+    "leaders_time leaders_moved ranking score_along_protocol_participation "
+    "robustness_protocol_participation heat_score heat_seconds_to_target heat_bytes_moved "
     "clients_score clients_uploads clients_took "
     "heat_bytes_to_target forgetting updates_per_period_network_latency updates_per_period_protocol_participation"
 )
@@ -37,7 +37,7 @@ class Page(HTMLParser):
 
     def __init__(self, path: Path):
         super().__init__()
-        self.loads, self.links, self.ids, self.rows, self.words = [], [], [], [], []
+        self.loads, self.links, self.ids, self.rows, self.words, self.in_row = [], [], [], [], [], False
         self.feed(path.read_text("utf-8"))
 
     def handle_starttag(self, tag, attributes):
@@ -50,9 +50,13 @@ class Page(HTMLParser):
             self.ids.append(given["id"])
         if tag == "tr":
             self.rows.append([])
+            self.in_row = True
+
+    def handle_endtag(self, tag):
+        self.in_row &= tag != "tr"
 
     def handle_data(self, data):
-        if self.rows and self.lasttag in ("td", "th", "button") and data.strip():
+        if self.in_row and data.strip():
             self.rows[-1].append(data.strip())
         self.words.append(data)
 
@@ -105,7 +109,8 @@ def test_identifiers_are_unique_and_all_references_lead_somewhere(report):
 def test_every_section_and_every_row_is_there(report):
     page = Page(report)
     assert {
-        "first",
+        "target",
+        "best",
         "ranking",
         "summary",
         "computing",
@@ -118,7 +123,12 @@ def test_every_section_and_every_row_is_there(report):
         "glossary",
         "answer",
     } <= set(page.ids)
-    heads = next(row for row in page.rows if row[:4] == ["latency", "participation", "algorithm", "score"])
+    assert page.rows[:3] == [  # the answer's grid
+        ["participation", "latency 10 ms", "latency 1 s"],
+        ["0.1", "nobody", "nobody"],
+        ["1.0", *2 * ("not ranked", "2 of 2 runs at the first score that counts")],
+    ]
+    heads = next(row for row in page.rows if row[:4] == ["latency", "participation", "algorithm", "accuracy"])
     rows = [row for row in page.rows if len(row) == len(heads) and row is not heads]
     assert [row[:3] for row in rows] == [
         [latency, share, algorithm]
@@ -128,7 +138,7 @@ def test_every_section_and_every_row_is_there(report):
     ]
     never = dict(zip(heads, rows[0], strict=True))
     assert (never["reached"], never["time to target"], never["bytes to target"]) == ("0 of 2", "–", "–")
-    assert re.fullmatch(r"[\d.]+ % \([\d.]+ to [\d.]+ %\)", never["score"])
+    assert re.fullmatch(r"[\d.]+ % \([\d.]+ to [\d.]+ %\)", never["accuracy"])
     words = "".join(page.words)
     assert "16 of 16 points have results" in words
     assert "version of torch" in words
@@ -144,18 +154,18 @@ def test_figures_and_tables_are_files(report):
     tables = {path.name: pd.read_csv(path) for path in (folder / "tables").glob("*.csv")}
     assert len(tables["points.csv"]) == 16
     assert len(tables["summary.csv"]) == 8
-    assert set(tables["bytes_by_direction.csv"]["direction"]) == {"up", "down", "wasted"}
+    assert set(tables["bytes_by_direction.csv"]["direction"]) == {"up", "down"}
     assert set(tables["bytes_by_step.csv"]["kind"]) == {"train", "embed"}
-    moved = tables["bytes_by_direction.csv"].groupby(["network.latency", "protocol.participation", "algorithm"])[
-        "bytes"
-    ]
-    steps = tables["bytes_by_step.csv"].groupby(["network.latency", "protocol.participation", "algorithm"])["bytes"]
-    pd.testing.assert_series_equal(moved.sum(), steps.sum(), check_dtype=False)
+    by = ["network.latency", "protocol.participation", "algorithm"]
+    moved, steps = (tables[f"bytes_by_{name}.csv"].groupby(by)["bytes"].sum() for name in ("direction", "step"))
+    pd.testing.assert_series_equal(moved, steps, check_dtype=False)
+    on_the_wire = tables["summary.csv"].groupby(by)["bytes_moved"].sum()
+    pd.testing.assert_series_equal(moved, on_the_wire, check_dtype=False, check_names=False)
 
 
 def test_a_figure_that_does_not_change_along_an_axis_is_said_and_not_drawn(report):
-    assert "AM is the same at every latency (10 ms and 1 s), to within 0.5 %." in Page(report).words
-    assert (report.parent / "tables" / "am_along_network.latency.csv").is_file()
+    assert "The accuracy is the same at every latency (10 ms and 1 s), to within 0.5 %." in Page(report).words
+    assert (report.parent / "tables" / "score_along_network.latency.csv").is_file()
 
 
 def test_what_never_reached_the_target_is_written_out(report):
@@ -187,16 +197,22 @@ def test_a_browser_opens_it(report):
 def test_one_point_without_target_or_grid(tmp_path):
     page = Page(write([write_sweep(tmp_path / "single", **ONE, target=None)], tmp_path / "out"))
     words = "".join(page.words)
-    assert not {"target", "along", "first"} & {*page.ids}
-    assert re.search(r"Final accuracy on all 4 periods \(1 seed\): [\d.]+\s%\.", words)
+    assert not {"target", "along", "best"} & {*page.ids}
+    assert "Accuracy at the end" in page.words  # heads the answer
+    (score,) = pd.read_csv(tmp_path / "single" / "summary.csv")["score"]
+    assert page.rows[1] == [f"{score:.1%}".replace("%", "\u00a0%")]
+    assert "A single run each. Scored: accuracy of the global model on the clients' test sets; " in words
     assert "A single replicate" in words
     assert not (tmp_path / "single" / "report.html").exists()
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_target_nobody_reaches(tmp_path):
-    words = "".join(Page(write([write_sweep(tmp_path / "high", **ONE, target=0.99)])).words)
-    assert "Time to 99 % accuracy on all 4 periods (1 seed): It is not reached." in words
+    page = Page(write([write_sweep(tmp_path / "high", **ONE, target=0.99)]))
+    words = "".join(page.words)
+    assert "Time and bytes to 99 % accuracy" in page.words  # heads the answer
+    assert page.rows[1] == ["nobody"]
+    assert "nobody: no method got there in every run" in words
     assert "No run reached its target" in words
 
 
@@ -213,7 +229,16 @@ def test_what_a_period_was_given_is_shown(sweep, report):
     assert summary["staleness"].tolist() == pytest.approx([0.5] * 8)
     wasted = pd.read_csv(sweep / "tables" / "bytes_wasted.csv")
     assert (wasted[["late", "discarded", "broken"]].sum() > 0).all()
-    assert wasted["wasted"].tolist() == pytest.approx(summary["bytes_wasted"].tolist())
+    by = ["network.latency", "protocol.participation", "algorithm"]
+    fates = pd.read_csv(sweep / "tables" / "bytes_by_fate.csv").groupby([*by, "fate"])["bytes"].sum().unstack()
+    fates = fates.loc[[*map(tuple, wasted[by].to_numpy())]]  # what is cut, late or discarded is wasted, overhead is not
+    assert wasted[["late", "discarded", "broken"]].to_numpy() == pytest.approx(
+        fates[["late", "discarded", "cut"]].fillna(0).to_numpy()
+    )
+    assert wasted["wasted"].tolist() == pytest.approx(wasted[["late", "discarded", "broken"]].sum(axis=1).tolist())
+    beside = wasted["wasted"].to_numpy() + fates["overhead"].to_numpy()
+    assert beside.tolist() == pytest.approx(summary["bytes_wasted"].tolist())  # all that is no delivered payload
+    assert "In tables/summary.csv bytes_wasted has the overhead too." in "".join(page.words)
 
 
 def test_transfer_times_pool_the_messages_of_all_seeds(sweep, report):
@@ -253,7 +278,7 @@ def test_the_mean_over_periods_stands_beside_the_last_score(tmp_path):
     page = Page(write([run]))
     heads, cells = next((row, below) for row, below in pairwise(page.rows) if "LA" in row)
     told = dict(zip(heads, cells, strict=True))
-    assert (told["score"], told["LA"]) == ("50.0 %", "35.0 (30.0 to 40.0)")
+    assert (told["accuracy"], told["LA"]) == ("50.0 %", "35.0 (30.0 to 40.0)")
     assert not {"AM", "FM"} & set(heads)
 
 
@@ -275,8 +300,8 @@ def test_scores_can_be_missing(tmp_path):
     page = Page(write([run]))
     words = "".join(page.words)
     assert "Nothing was scored" in words
-    assert "Bytes moved, by direction" in words
-    assert not {"first", "curves", "robustness", "forgetting"} & set(page.ids)
+    assert "Bytes moved on the wire, by direction" in words
+    assert not {"target", "best", "curves", "robustness", "forgetting"} & set(page.ids)
     assert {"losses", "answer", "summary"} <= set(page.ids)
 
 
@@ -306,7 +331,7 @@ def test_bytes_alone_make_a_report(tmp_path):
     before.assign(**{name: empty[name] for name in empty}).to_csv(run / "summary.csv", index=False)
     page = Page(write([run]))
     assert set(page.ids) >= {"answer", "summary", "bytes", "run", "glossary"}
-    assert not {"first", "curves", "periods", "robustness", "forgetting", "losses"} & set(page.ids)
+    assert not {"target", "best", "curves", "periods", "robustness", "forgetting", "losses"} & set(page.ids)
     times = pd.read_csv(run / "tables" / "transfer_times.csv")
     heads = next(row for row in page.rows if "95th percentile" in row)
     assert heads == ["latency", "participation", "direction", "transfers", "median", "95th percentile", "longest"]
@@ -336,14 +361,16 @@ def test_orders_of_tasks_are_replicates(tmp_path):
     assert found["summary"]["n"].tolist() == [5] * 4
     assert set(found["ranking"]["replicates"]) == {"5 orders x 1 seed"}
     assert set(found["curves"].columns) >= {"data.split.numpy_seed", "seed"}
-    points = runs.points[runs.points["protocol.participation"] == "1.0"].assign(am=lambda f: f["am"].astype(float))
-    orders = points[points["algorithm"] == "power"].groupby("data.split.numpy_seed")["am"].mean()
+    points = runs.points[runs.points["protocol.participation"] == "1.0"].assign(
+        score=lambda f: f["score"].astype(float)
+    )
+    orders = points[points["algorithm"] == "power"].groupby("data.split.numpy_seed")["score"].mean()
     told = found["ranking"].query("`protocol.participation` == 1.0 and algorithm == 'power'").iloc[0]
     half = 2.7764451052 * orders.std() / 5**0.5
     assert [told["mean"], told["low"], told["high"]] == pytest.approx(
         [orders.mean(), orders.mean() - half, orders.mean() + half]
     )
-    along = found["am_along_protocol.participation"].set_index(["algorithm", "x"])
+    along = found["score_along_protocol.participation"].set_index(["algorithm", "x"])
     assert along.loc[("power", 1.0), ["mean", "low"]].tolist() == pytest.approx([told["mean"], told["low"]])
     assert ["data.split.numpy_seed", "1, 2, 3, 4, 5"] in page.rows
     assert "over 5 replicates" in "".join(page.words)
@@ -362,7 +389,7 @@ def test_a_union_of_grids_is_drawn_where_it_was_run(tmp_path):
     assert not [name for name in names if name.startswith("heat")]
     kept = pd.read_csv(run / "tables" / "robustness_protocol.participation.csv")
     assert set(kept["network.latency"]) == {"10 ms"}
-    assert set(pd.read_csv(run / "tables" / "am_along_network.latency.csv")["protocol.participation"]) == {1.0}
+    assert set(pd.read_csv(run / "tables" / "score_along_network.latency.csv")["protocol.participation"]) == {1.0}
     assert len(pd.read_csv(run / "tables" / "ranking.csv")) == 15
 
 
