@@ -25,6 +25,7 @@ def opened(path, scheme="light"):
         tab.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
         tab.on("request", lambda request: asked.append(request.url))
         tab.goto(path.as_uri())
+        tab.evaluate("void draw(places[0])")  # it may lie below what is seen first
         tab.wait_for_selector("body[data-drawn]", state="attached")
         yield tab, wrong, asked
         browser.close()

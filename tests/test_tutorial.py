@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from fedsim import __main__ as command_line
+from fedsim.core.errors import ScenarioError
 from fedsim.point.run import run as run_point
 from fedsim.scenario.schema import Scenario
 
@@ -93,7 +94,7 @@ def test_an_own_algorithm_learns_what_ours_does_and_in_as_many_rounds_more_than_
 @pytest.mark.parametrize(("name", "message"), [*zip(MISTAKES, MESSAGES, strict=True)])
 def test_fedsim_says_of_a_mistake_what_the_tutorial_says(found, tmp_path, name, message):
     assert found
-    with pytest.raises((ValueError, RuntimeError), match=re.escape(message)):
+    with pytest.raises((ValueError, RuntimeError, ScenarioError), match=re.escape(message)):
         drifting(tmp_path, name, MISTAKES[name], rounds=1)
 
 

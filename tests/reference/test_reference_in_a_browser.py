@@ -1,7 +1,7 @@
 """The page in a real Chromium: it draws its charts without a complaint or a request; a number shows its command."""
 
 import pytest
-from browsing import opened
+from browsing import draw_all, opened
 from made_up_tables import seeds, tables
 
 from fedsim.reference.plan import Budget
@@ -25,6 +25,7 @@ def seen(tmp_path_factory):
 
 def test_both_charts_are_drawn_without_a_complaint_or_a_request(seen):
     tab, wrong, asked = seen
+    draw_all(tab)
     assert tab.locator(".chart svg.marks").count() == 2
     assert wrong == []
     assert [url.rsplit("/", 1)[-1] for url in asked] == ["reference.html"]
