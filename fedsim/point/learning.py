@@ -99,23 +99,22 @@ class Lesson:
                 found[client] += np.bincount(labels[labels >= 0], minlength=classes)
         return found
 
-    def check(self, scenario: Scenario) -> None:
-        """Raise ScenarioError unless what is to be measured can be scored on these data."""
+    def check(self, scenario: Scenario) -> dict[str, Metric]:
+        """Return the metrics by name.  Raises ScenarioError unless what is measured can be scored on these data."""
         measure = scenario.measure
-        asked.check(
-            _metrics(measure), measure.splits, self.task, self.algorithm, self.apart, self.periods, measure.heuristics
-        )
+        metrics = _metrics(measure)
+        asked.check(metrics, measure.splits, self.task, self.algorithm, self.apart, self.periods, measure.heuristics)
+        return metrics
 
     def scoring(self, trained: Trained, scenario: Scenario) -> Scoring:
         """Return what scores the models of these values.  Raises ScenarioError where that cannot be done as asked."""
-        self.check(scenario)
-        measure = scenario.measure
+        metrics, measure = self.check(scenario), scenario.measure
         same = None
         if self.overview is not None and isinstance(self.stream, Snapshots):
             same = SamePairs(self.overview, self.task, self.stream.negatives, AHEAD)
         return Scoring(
             trained.clients, self.task, self.algorithm,
-            metrics=_metrics(measure), models=measure.models,
+            metrics=metrics, models=measure.models,
             splits=asked.splits_of(measure, self.periods, self.algorithm),
             apart=self.apart, periods=self.periods, same=same, heuristics=measure.heuristics,
             together=measure.over == "predictions",

@@ -1,4 +1,4 @@
-"""A client that is lost: it is said when it happens and at the end, and whoever comes back takes part again."""
+"""A lost client is reported when it happens and at the end, and takes part again once it is back."""
 
 import json
 import logging

@@ -28,7 +28,7 @@ LINKS = {"auc": roc_auc_score, "average_precision": average_precision_score}
 
 
 def predicted(task, world, own, number):
-    """Every client's labels and predictions of a period, laid end to end; those of whoever has met it."""
+    """Every client's labels and predictions of a period, laid end to end, for the clients that have met it."""
     y, guess = [], []
     for client, host in world.held.items():
         for period in host.seen:

@@ -56,7 +56,7 @@ def search(
 ) -> None:
     """Try every entry `trials` times, reporting each round as it ends; `run` returns the rows of points by id.
 
-    `ends` is told of an entry whose options change nothing, which gets no further trials.
+    `ends` is called with an entry whose options change nothing, which gets no further trials.
     """
     proposals = {entry.label: Proposals(entry, seed) for entry in entries}
     results: dict[str, list[tuple[str, ...]]] = {entry.label: [] for entry in entries}
