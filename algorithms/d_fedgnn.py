@@ -5,7 +5,7 @@
 Under the protocol `gossip` with equal weights the mean is over the peer itself and the neighbours whose shares have
 arrived since it last mixed; the topology decides who is a neighbour (`peers`: a ring, a random regular graph, …).  A
 share is the model: 4 |θ| bytes and its envelope, to each neighbour in each round.  With a server, which then neighbours
-everybody, the result is the plain mean of the models that replied, where FedAvg weights them by labelled vertices.
+everybody, the result is the plain mean of the models that replied, where FedAvg weights them by labelled nodes.
 
 `masking` bills secure aggregation by pairwise keys (Bonawitz et al., CCS 2017; keys of 32 bytes, RFC 7748).  The
 neighbours of a peer agree on masks that cancel in its sum; since they do not know one another, it relays their keys:
@@ -19,16 +19,14 @@ to neighbour, the computation of masks, and the recovery from a masked share tha
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.core.seeds import integer
-from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
-from fedsim.learn.algorithm import Job, Reply, State, Work
+from fedsim.learn.algorithm import Algorithm, Job, Reply, State, Tree, Work
+from fedsim.learn.engine import ops
 
 KEY = 32  # bytes of a public key
 
@@ -37,9 +35,10 @@ KEY = 32  # bytes of a public key
 class DFedGNN(FedAvg):
     """FedAvg in which every client counts the same."""
 
-    title: ClassVar[str] = "D-FedGNN"
+    title = "D-FedGNN"
 
-    evolves = True
+    evolves = any_model = True
+    upload_like = Algorithm.untrained_upload
 
     masking: bool = False  # count the bytes of secure aggregation's keys
 
@@ -55,7 +54,11 @@ class DFedGNN(FedAvg):
     def work(self, job: Job) -> Work:
         """Train the model; send the difference, and a new key."""
         upload = yield from super().work(job)
-        return {**upload, "key": new_key(job.seed)} if self.masking else upload
+        if not self.masking:
+            return upload
+        # as many bytes as a public key has; nothing is encrypted
+        drawn = ops.generator(job.seed, "d_fedgnn", "key")
+        return {**upload, "key": torch.randint(256, (KEY,), generator=drawn, dtype=torch.uint8)}
 
     def samples(self, data: Graph) -> int:
         """Return 1, every client's weight."""
@@ -79,18 +82,7 @@ class DFedGNN(FedAvg):
         others = [share["keys"] for share in shares if share["keys"] is not state["keys"]]
         return {**new, "heard": torch.cat([no_keys(), *others])}
 
-    def upload_like(self, job: Job) -> Tree:
-        """Return a tree as large as the upload."""
-        like = super().upload_like(job)
-        return {**like, "key": Spec((KEY,), "uint8")} if self.masking else like
-
 
 def no_keys() -> Tensor:
     """Return keys (0, 32)."""
     return torch.zeros(0, KEY, dtype=torch.uint8)
-
-
-def new_key(seed: int) -> Tensor:
-    """Return as many bytes (32,) as a public key has; nothing is encrypted with it."""
-    generator = torch.Generator().manual_seed(integer(seed, "d_fedgnn", "key"))
-    return torch.randint(256, (KEY,), generator=generator, dtype=torch.uint8)

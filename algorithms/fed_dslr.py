@@ -1,11 +1,11 @@
-"""Fed-DSLR: replay of diverse vertices on a learned structure (Choi et al., WWW 2024).
+"""Fed-DSLR: replay of diverse nodes on a learned structure (Choi et al., WWW 2024).
 
     L = β L_new + (1 − β) L_replay, with β = |B| / (|D| + |B|) for the option 0
 
-When a period has ended, its vertices with the highest coverage are kept, features and labels only.  In its first job of
+When a period has ended, its nodes with the highest coverage are kept, features and labels only.  In its first job of
 a later period a client learns edges for them, with a copy of the model that is then discarded:
 
-    A = 50 nearest of buffer vertex b by ‖z_b − z_v‖, z of the model as downloaded
+    A = 50 nearest of buffer node b by ‖z_b − z_v‖, z of the model as downloaded
     99 Adam steps on BCE(σ((cos(z_u, z_v) + 1) / 2), is an edge) + β L_new + (1 − β) L_replay
     b is linked both ways with the 5 of A of the largest cosine that it is not linked with yet
 
@@ -20,42 +20,40 @@ affect the order of the cosines, which is all that is used.  The embedding is th
 the other replay methods.  The steps run client by client within a job, hence slower than other training here.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.core.seeds import integer
-from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
-from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
-from fedsim.learn import replay, tree
-from fedsim.learn.algorithm import Job, Work
-from fedsim.learn.blocks import Csr, Matrix
+from fedsim.learn.algorithm import Job, Tree, Work
+from fedsim.learn.continual import replay
+from fedsim.learn.engine import ops, tree
+from fedsim.learn.engine.blocks import Csr, Matrix, transposed
+from fedsim.learn.engine.optimiser import Adam, descend
+from fedsim.learn.engine.products import product
 from fedsim.learn.model import Parameters
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.products import product
 
 
 @dataclass(frozen=True)
 class FedDslr(FedAvg):
     """Without `structure` the buffer is replayed without edges: Fed-ERGNN with its rule of the same class."""
 
-    title: ClassVar[str] = "Fed-DSLR"
-    beta: Fraction = 0.1  # share of the new period's loss; 0: the buffer's share of all training vertices
-    keep: Count = 1  # vertices kept per class and period
+    title = "Fed-DSLR"
+    any_model = True
+    needs = frozenset({"embed", "vectors", "own buffers"})
+    beta: Fraction = 0.1  # share of the new period's loss; 0: the buffer's share of all training nodes
+    keep: Count = 1  # nodes kept per class and period
     epsilon: float = 0.1  # radius of the coverage, in mean distances of the class
-    structure: bool = True  # false: replay isolated vertices
-    candidates: Count = 50  # nearest vertices that a buffer vertex may be linked to
-    links: Count = 5  # edges learned per buffer vertex
+    structure: bool = True  # false: replay isolated nodes
+    candidates: Count = 50  # nearest nodes that a buffer node may be linked to
+    links: Count = 5  # edges learned per buffer node
     structure_steps: Count = 99  # Adam steps of structure learning, once per period
     structure_lr: float = 1e-2  # their learning rate
-    tunes: ClassVar[Mapping[str, Span]] = {"beta": replay.BETA}
+    tunes = {"beta": replay.BETA}
 
     def work(self, job: Job) -> Work:
         """Close the period that has ended, connect what is kept to the new one, and train with replay."""
@@ -71,8 +69,8 @@ class FedDslr(FedAvg):
 
     def balance(self, data: Graph, buffer: Graph) -> float | Tensor:
         """Return β, the client's own if it follows from the sizes."""
-        kept = len(buffer["y"])
-        return self.beta or kept / max(1, kept + int(data["train"].sum()))
+        replayed = len(buffer["y"])
+        return self.beta or replayed / max(1, replayed + int(data["train"].sum()))
 
     def dry_work(self, job: Job) -> None:
         """Note what will be replayed, and that its structure is learned."""
@@ -94,18 +92,17 @@ class FedDslr(FedAvg):
 
     def replays(self, job: Job) -> bool:
         """Return whether this job will have something to replay, also from the period that has just ended."""
-        buffer, last = job.memory.get("buffer"), job.memory.get("last")
-        ended = last is not None and last["period"] != job.period and bool(last["data"]["train"].any())
+        buffer = job.memory.get("buffer")
+        ended = replay.closes(job) and bool(job.memory["last"]["data"]["train"].any())
         return bool(job.data["train"].any()) and (ended or (buffer is not None and len(buffer["y"]) > 0))
 
     def unconnected(self, job: Job) -> bool:
         """Return whether no structure has been learned in this period yet."""
-        held = job.memory.get("attached")
-        return held is None or held["period"] != job.period
+        return job.memory.get("attached", {}).get("period") != job.period
 
     @torch.no_grad()
     def select(self, data: Graph, model: Parameters) -> Graph:
-        """Return the vertices of a period that cover most of their class, as a buffer."""
+        """Return the nodes of a period that cover most of their class, as a buffer."""
         z = replay.embedding(self.task, tree.stack([model]), data)
         return replay.of_each_class(
             data, lambda rows: replay.greedy_cover(replay.coverage(z[rows], self.epsilon, scale="class"), self.keep)
@@ -114,35 +111,31 @@ class FedDslr(FedAvg):
     # ---- structure learning
 
     def connected(self, job: Job, buffer: Graph) -> Graph:
-        """Return what is replayed: the graph with the buffer attached, learned in the period's first job."""
+        """Return what is replayed: the graph with the buffer's nodes after its own, joined by learned edges.
+
+        These are learned in the period's first job.
+        """
         if not self.structure or not self.replays(job):
             return buffer
         if self.unconnected(job):
-            job.memory["attached"] = {"period": job.period, "graph": self.attach(job, buffer)}
+            apart, start = replay.attached(job.data, buffer), tree.stack([job.download["model"]])
+            learned = self.learn(job, buffer, apart, start)
+            with torch.no_grad():
+                before, after = replay.embedding(self.task, start, apart), replay.embedding(self.task, learned, apart)
+            graph = replay.attached(job.data, buffer, self.edges(before, after, len(job.data["y"])))
+            job.memory["attached"] = {"period": job.period, "graph": graph}
         return job.memory["attached"]["graph"]
 
-    def attach(self, job: Job, buffer: Graph) -> Graph:
-        """Return the client's graph with the buffer's vertices after its own, joined to it by learned edges."""
-        apart = replay.attached(job.data, buffer)
-        start = tree.stack([job.download["model"]])
-        learned = self.learn(job, buffer, apart, start)
-        with torch.no_grad():
-            before, after = replay.embedding(self.task, start, apart), replay.embedding(self.task, learned, apart)
-        return replay.attached(job.data, buffer, self.edges(before, after, len(job.data["y"])))
-
     def learn(self, job: Job, buffer: Graph, apart: Graph, start: Parameters) -> Parameters:
-        """Return a copy of the model after learning which vertices are linked, without dropout as published."""
-        model = tree.transform(torch.clone, start)
-        leaves = [leaf.requires_grad_(True) for leaf in tree.leaves(model)]
-        optimiser = Adam(self.structure_lr)
-        moments = optimiser.start(start, 1)
-        generator = torch.Generator().manual_seed(integer(job.seed, "fed_dslr", "pairs"))
+        """Return a copy of the model after learning which nodes are linked, without dropout as published."""
+        generator = ops.generator(job.seed, "fed_dslr", "pairs")
         beta = self.balance(job.data, buffer)
-        for _ in range(self.structure_steps):
+
+        def loss(model: Parameters, step: int) -> Tensor:
             link = self.link_loss(replay.embedding(self.task, model, apart), apart["edges"], generator)
-            loss = link + replay.mixed(self.task, model, job.data, buffer, beta).sum()
-            optimiser.apply(leaves, torch.autograd.grad(loss, leaves), moments)
-        return tree.transform(torch.detach, model)
+            return link + replay.mixed(self.task, model, job.data, buffer, beta).sum()
+
+        return tree.stack([descend(tree.at(start, 0), loss, Adam(self.structure_lr), self.structure_steps)[0]])
 
     def link_loss(self, z: Tensor, edges: Tensor, generator: torch.Generator) -> Tensor:
         """Return the cross-entropy of separating edges from random pairs, zero if there is no edge."""
@@ -155,7 +148,7 @@ class FedDslr(FedAvg):
         return F.binary_cross_entropy_with_logits((cosine + 1) / 2, target)
 
     def edges(self, before: Tensor, after: Tensor, first: int) -> Tensor:
-        """Return the edges (2, L), both ways, of the buffer's vertices, which begin at row `first`."""
+        """Return the edges (2, L), both ways, of the buffer's nodes, which begin at row `first`."""
         distance = torch.cdist(before[first:], before, compute_mode="donot_use_mm_for_euclid_dist")
         unit = F.normalize(after, dim=1)
         cosine, linked = unit[first:] @ unit.T, set()
@@ -168,18 +161,15 @@ class FedDslr(FedAvg):
         return torch.tensor(sorted(linked), dtype=torch.long, device=after.device).view(-1, 2).T
 
 
-def strangers(edges: Tensor, vertices: int, count: int, generator: torch.Generator) -> Tensor:
-    """Draw pairs of vertices (2, at most `count`); those that are edges or one vertex twice are left out."""
-    pairs = torch.randint(vertices, (2, count), generator=generator).to(edges.device)
-    known = torch.isin(pairs[0] * vertices + pairs[1], edges[0] * vertices + edges[1])
+def strangers(edges: Tensor, nodes: int, count: int, generator: torch.Generator) -> Tensor:
+    """Draw pairs of nodes (2, at most `count`); those that are edges or one node twice are left out."""
+    pairs = torch.randint(nodes, (2, count), generator=generator).to(edges.device)
+    known = torch.isin(pairs[0] * nodes + pairs[1], edges[0] * nodes + edges[1])
     return pairs[:, ~known & (pairs[0] != pairs[1])]
 
 
 def taken(z: Tensor, rows: Tensor) -> Tensor:
     """Return z[rows] (E, H) by a sparse product, whose gradient sums in a fixed order on a GPU too."""
-    counts, ones = torch.bincount(rows, minlength=len(z)), torch.ones(len(rows), device=z.device)
-    each = torch.arange(len(rows) + 1, device=z.device)
-    starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    forth = Csr(each.int(), rows.int(), ones, (len(rows), len(z)))
-    back = Csr(starts.int(), torch.argsort(rows, stable=True).int(), ones, (len(z), len(rows)))
-    return product(z, Matrix(forth, back))
+    every = torch.arange(len(rows) + 1, device=z.device, dtype=torch.int32)
+    forth = Csr(every, rows.int(), torch.ones(len(rows), device=z.device), (len(rows), len(z)))
+    return product(z, Matrix(forth, transposed(forth)))

@@ -9,47 +9,42 @@ uniform, as printed: what is minimised is the mean of the Fₖ.  A message holds
 a counter of 8 bytes; client and server keep as many numbers again.
 
 Both terms are part of the loss, so any optimiser may train on them.  The counters are ours: h stays the mean of the gₖ
-where uploads are lost, late or stale (fedsim/learn/variates.py); `counters: false` is as printed.  The update of a late
-reply is added to the model of the moment, times the protocol's discount.
-Under `buffered`, h / α is subtracted at every update, and so more often than a client answers; where all clients are
-always at work this overshoots, and eight hospitals with a buffer of four end at chance (docs/reference.md).
+where uploads are lost, late or stale (fedsim/learn/personalised/control_variates.py); `counters: false` is as printed.
+The update of a late reply is added to the model of the moment, times the protocol's discount.  Under `buffered`, h / α
+is subtracted at every update, and so more often than a client answers; where all clients are always at work this
+overshoots, and eight hospitals with a buffer of four end at chance (docs/reference.md).
 
 In the first job of a new period a client trains with gₖ = 0, since its own is of data that it no longer trains on, and
 sends the old one along, once: another model's bytes.  `keep` goes on with it and sends nothing.
 
 Scored is x, the model that is sent, and which the authors' code calls the cloud model; that code also reports means of
-the θₖ.  Not modelled: its α divided by a client's share of the labelled vertices, its weight decay and clipping (the
+the θₖ.  Not modelled: its α divided by a client's share of the labelled nodes, its weight decay and clipping (the
 scenario's `training` says).  A lossy codec leaves h wrong by what it rounds away.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
 from fedsim.core.span import Span
-from fedsim.core.wire import Tree
+from fedsim.core.units import Positive
 from fedsim.data.graph import Graph
-from fedsim.learn import tree
-from fedsim.learn.algorithm import Fit, Job, Reply, State, Work
+from fedsim.learn.algorithm import Algorithm, Fit, Job, Reply, State, Tree, Work
+from fedsim.learn.engine import tree
 from fedsim.learn.model import Parameters
-from fedsim.learn.variates import ControlVariates
+from fedsim.learn.personalised.control_variates import ControlVariates
 
 
 @dataclass(frozen=True)
 class FedDyn(ControlVariates):
     """A client without an example to train on returns the model as it came, and keeps its gₖ."""
 
-    title: ClassVar[str] = "FedDyn"
-    alpha: float = 0.01  # α, strength of the regulariser
-    tunes: ClassVar[Mapping[str, Span]] = {"alpha": Span(1e-3, 1.0, log=True)}
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for an α by which h cannot be divided."""
-        if not 0 < self.alpha < math.inf:
-            raise ValueError("alpha: must be finite and above 0 (0.01 as published)")
+    title = "FedDyn"
+    any_model = any_targets = True
+    upload_like = Algorithm.untrained_upload
+    alpha: Positive = 0.01  # α, strength of the regulariser
+    tunes = {"alpha": Span(1e-3, 1.0, log=True)}
 
     def download(self, state: State, client: int, step: str) -> Tree:
         """Send the model, and the counter of this client's variate that h holds."""
@@ -57,13 +52,13 @@ class FedDyn(ControlVariates):
 
     def work(self, job: Job) -> Work:
         """Train on the regularised loss; send the difference, and a variate that is given up."""
-        x, own = job.download["model"], self.own(job)
-        y, new, sent = x, own, {}
+        x, variate = job.download["model"], self.client_variate(job)
+        y, new, sent = x, variate, {}
         if self.task.examples(job.data, "train"):
             if self.is_past(job):
-                own, sent = tree.zeros_like(x), {"given_up": own}
-            y = yield Fit(start=x, loss=self.loss, given={"received": x, "gradient": own})
-            new = tree.sub(own, tree.scale(tree.sub(y, x), self.alpha))
+                variate, sent = tree.zeros_like(x), {"given_up": variate}
+            y = yield Fit(start=x, loss=self.loss, given={"received": x, "gradient": variate})
+            new = tree.sub(variate, tree.scale(tree.sub(y, x), self.alpha))
         job.memory["local"] = y
         return {"update": tree.sub(y, x), **sent, **self.remember(job, new)}
 
@@ -72,13 +67,6 @@ class FedDyn(ControlVariates):
         way = tree.sub(params, given["received"])
         pull = self.alpha / 2 * tree.inner(way, way)
         return self.task.loss(params, data) - tree.inner(given["gradient"], way) + pull
-
-    def upload_like(self, job: Job) -> Tree:
-        """Return a tree as large as the upload."""
-        model, sent = job.download["model"], {}
-        if self.is_past(job) and self.task.examples(job.data, "train"):
-            sent = {"given_up": model}
-        return {"update": model, **sent, **self.counter()}
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Fold every variate that belongs to h, then take the mean of the clients' models less h / α."""

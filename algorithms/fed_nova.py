@@ -26,16 +26,17 @@ from algorithms.fedavg import FedAvg
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count
-from fedsim.core.wire import Tree
-from fedsim.learn import tree
-from fedsim.learn.algorithm import Job, Reply, State, Work
+from fedsim.learn.algorithm import Algorithm, Job, Reply, State, Tree, Work
+from fedsim.learn.averaging import length
+from fedsim.learn.engine import tree
 
 
 @dataclass(frozen=True)
 class FedNova(FedAvg):
     """FedAvg where all clients take equally many steps."""
 
-    aggregates = True
+    aggregates = any_model = any_targets = True
+    upload_like = Algorithm.untrained_upload
 
     least: Count | None = None  # fewest local steps of a job, drawn up to the scenario's; null: always the scenario's
 
@@ -49,7 +50,7 @@ class FedNova(FedAvg):
     def work(self, job: Job) -> Work:
         """Train as FedAvg does; send also the length of the training."""
         sent = yield from super().work(job)
-        return {**sent, "length": self.length(self.taken(job))}
+        return {**sent, "length": length(self.taken(job), self.momentum)}
 
     def fit(self, job: Job, given: Tree, **how: Any) -> Work:
         """Train for the job's steps."""
@@ -61,15 +62,6 @@ class FedNova(FedAvg):
             return self.local_steps
         return self.least + integer(job.seed, "fed_nova") % (self.local_steps - self.least + 1)
 
-    def length(self, steps: int) -> float:
-        """Return a = ‖normalising vector‖₁ of a number of steps."""
-        m = self.momentum
-        return math.fsum((1 - m**s) / (1 - m) for s in range(1, steps + 1))
-
-    def upload_like(self, job: Job) -> Tree:
-        """Return a tree as large as the upload."""
-        return {**super().upload_like(job), "length": 0.0}
-
     def effort(self, job: Job) -> float:
         """Return the share of the scenario's steps that the job takes."""
         return self.taken(job) / self.local_steps
@@ -79,7 +71,7 @@ class FedNova(FedAvg):
         masses = [float(reply.upload["samples"]) for reply in replies]
         lengths = [float(reply.upload["length"]) for reply in replies]
         factors = [reply.weight * effective(masses, lengths, own) for reply, own in zip(replies, lengths, strict=True)]
-        return {**state, "model": tree.add(state["model"], self.average_of(replies, factors))}
+        return {**state, "model": tree.add(state["model"], self.aggregate(replies, factors))}
 
 
 def effective(masses: Sequence[float], lengths: Sequence[float], own: float) -> float:

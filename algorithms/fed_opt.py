@@ -17,19 +17,19 @@ its own, and the cloud averages models.  Not modelled: server learning rates tha
 differential privacy.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
 from fedsim.core.span import Span
-from fedsim.learn import ops, tree, turning
+from fedsim.core.units import Positive
 from fedsim.learn.algorithm import Reply, State
-from fedsim.learn.replies import weights_of
+from fedsim.learn.engine import ops, tree
 
 OPERATIONS = 12  # a parameter and update: two moments, a root, a division and a step
 
@@ -38,24 +38,14 @@ OPERATIONS = 12  # a parameter and update: two moments, a root, a division and a
 class FedOpt(FedAvg):
     """FedAdam, FedYogi or FedAdagrad."""
 
-    title: ClassVar[str] = "FedOpt"
-    aggregates: ClassVar[bool] = True
+    title = "FedOpt"
+    aggregates = any_model = any_targets = True
     server: Literal["adam", "yogi", "adagrad"] = "adam"  # the server's optimiser
-    server_lr: float = 0.01  # η
-    beta_1: float = 0.9  # decay of the mean of updates
-    beta_2: float = 0.99  # decay of the mean of their squares, except for adagrad
-    tau: float = 1e-3  # τ: how adaptive the steps are
-    tunes: ClassVar[Mapping[str, Span]] = {"server_lr": Span(0.001, 1.0, log=True)}
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for constants out of their range."""
-        super().__post_init__()
-        for name in ("server_lr", "tau"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name}: must be finite and above 0")
-        for name in ("beta_1", "beta_2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be at least 0 and below 1")
+    server_lr: Positive = 0.01  # η
+    beta_1: Annotated[float, Field(ge=0, lt=1)] = 0.9  # decay of the mean of updates
+    beta_2: Annotated[float, Field(ge=0, lt=1)] = 0.99  # decay of the mean of their squares, except for adagrad
+    tau: Positive = 1e-3  # τ: how adaptive the steps are
+    tunes = {"server_lr": Span(0.001, 1.0, log=True)}
 
     def start(self) -> State:
         """Return the model with its first parameters, a mean of 0 and squares of τ²."""
@@ -65,13 +55,15 @@ class FedOpt(FedAvg):
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Take the optimiser's step along the mean of the differences, each times the protocol's discount."""
-        change = self.average_of(replies, weights_of(replies))
+        change = self.aggregate(replies)
         mean = tree.add(tree.scale(state["mean"], self.beta_1), tree.scale(change, 1 - self.beta_1))
         squares = tree.transform(self.squared, state["squares"], change)
-        model = tree.transform(
-            lambda leaf, m, v: leaf + self.server_lr * m / (ops.root(v) + self.tau), state["model"], mean, squares
-        )
-        return {**state, "model": model, "mean": mean, "squares": squares, **turning.noted(state, replies)}
+        model = tree.transform(self.stepped, state["model"], mean, squares)
+        return {**state, "model": model, "mean": mean, "squares": squares}
+
+    def stepped(self, w: Tensor, m: Tensor, v: Tensor) -> Tensor:
+        """Return w after the optimiser's step."""
+        return w + self.server_lr * m / (ops.root(v) + self.tau)
 
     def squared(self, squares: Tensor, change: Tensor) -> Tensor:
         """Return v after an update of Δ."""

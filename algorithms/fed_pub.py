@@ -6,7 +6,7 @@ overwritten:
     L = CE + λ₁ Σ ‖mask‖₁ + λ₂ Σ ‖θ − θ_received‖₂   (the norm of each tensor; not before anything is learned)
 
 and then sends, beside its update, the response of its trained model to a random proxy graph: e, the mean over the
-proxy's vertices of the last convolution's output in evaluation mode.  The server gives every client its own mean:
+proxy's nodes of the last convolution's output in evaluation mode.  The server gives every client its own mean:
 
     αᵢⱼ = exp(τ cos(eᵢ, eⱼ)) / Σⱼ exp(τ cos(eᵢ, eⱼ)),   θ̄ᵢ = Σⱼ αᵢⱼ θⱼ
 
@@ -44,43 +44,42 @@ server.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, graph_of
-from fedsim.learn import tree
 from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.learn.engine import ops, tree
 from fedsim.learn.model import Model, Parameters
 from fedsim.learn.models.masked_gcn import MaskedGCN
-from fedsim.learn.personal import Absent, grouped, latest, model_of, moved
+from fedsim.learn.personalised.personal_models import PersonalModels
+from fedsim.learn.replies import clients_of
 
 Masks = dict[str, Tensor]  # of each layer's weight
 
 
 @dataclass(frozen=True)
-class FedPUB(FedAvg):
+class FedPUB(PersonalModels, FedAvg):
     """With τ = 0, equal samples and neither regulariser, this is FedAvg except for the masks."""
 
-    title: ClassVar[str] = "Fed-PUB"
+    title = "Fed-PUB"
     preset: Literal["paper", "official"] = "paper"  # the printed formulas, or the published code
     lambda1: float = 1e-3  # strength of the masks' sparsity; `official` ignores it, as the code does
     lambda2: float = 1e-3  # strength of the pull towards the received model; likewise
     threshold: float = 1e-3  # in evaluation, smaller mask entries count as 0; λ₁ in the code
     tau: float = 10.0  # sharpness of the similarities; the script for Cora (disjoint) has 3
     send_masks: bool | None = None  # upload the masks too; null: as the preset, only in `official`
-    absent: Absent = "stay"  # what happens to clients that have not just replied
-    proxy_blocks: Count = 5  # blocks of the proxy graph, of 100 vertices each
+    proxy_blocks: Count = 5  # blocks of the proxy graph, of 100 nodes each
     proxy_edges: Fraction = 0.1  # probability of an edge within a block; there are none between blocks
 
-    tunes: ClassVar[Mapping[str, Span]] = {"lambda1": Span(1e-5, 1e-2, log=True), "tau": Span(1.0, 30.0, log=True)}
+    tunes = {"lambda1": Span(1e-5, 1e-2, log=True), "tau": Span(1.0, 30.0, log=True)}
 
     def backbone(self, model: Model) -> Model:
         """Return the masked GCN of the scenario's width and dropout."""
@@ -108,16 +107,12 @@ class FedPUB(FedAvg):
         return {"model": weights, "proxy": self.proxy(), "reached": frozenset(), "last": {}, "personal": {}}
 
     def proxy(self) -> Tree:
-        """Return random blocks of vertices with features (V, F) from N(0, 1), and each edge once (2, E)."""
-        generator = torch.Generator().manual_seed(integer(self.task.seed, "fed_pub", "proxy"))
-        vertices = 100 * self.proxy_blocks
-        pairs = torch.triu_indices(100, 100, 1)
-        drawn = [
-            pairs[:, torch.rand(pairs.shape[1], generator=generator) < self.proxy_edges] + 100 * block
-            for block in range(self.proxy_blocks)
-        ]
-        x = torch.randn(vertices, self.task.features, generator=generator)
-        return {"x": x.to(self.task.device), "edges": torch.cat(drawn, 1).int().to(self.task.device)}
+        """Return random blocks of nodes with features (V, F) from N(0, 1), and each edge once (2, E)."""
+        generator, pairs = ops.generator(self.task.seed, "fed_pub", "proxy"), torch.triu_indices(100, 100, 1)
+        drawn = [torch.rand(pairs.shape[1], generator=generator) < self.proxy_edges for _ in range(self.proxy_blocks)]
+        edges = torch.cat([pairs[:, joined] + 100 * block for block, joined in enumerate(drawn)], 1).int()
+        x = torch.randn(100 * self.proxy_blocks, self.task.features, generator=generator)
+        return {"x": x.to(self.task.device), "edges": edges.to(self.task.device)}
 
     def download(self, state: State, client: int, step: str) -> Tree:
         """Send the client's weights, whether they are learned, and the proxy until a reply shows its arrival."""
@@ -134,48 +129,42 @@ class FedPUB(FedAvg):
         return joined(state["model"], None)
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Note the uploads, and recompute the models of all clients that are grouped."""
-        last = latest(state, replies, self.note, self.absent)
-        models, samples = [one["model"] for one in last.values()], [one["samples"] for one in last.values()]
-        shares = self.shares(torch.stack([one["embedding"] for one in last.values()]))
-        means = tree.transform(lambda leaf: torch.tensordot(shares.to(leaf.dtype), leaf, dims=1), tree.stack(models))
-        personal = {**state["personal"], **dict(zip(last, tree.unstack(means, len(last)), strict=True))}
-        reached = state["reached"] | {reply.client for reply in replies}
-        return {
-            **state, "model": tree.mean(models, samples), "last": last, "personal": personal, "reached": reached,
-        }  # fmt: skip
+        """Recompute the models, and note whom the proxy has reached."""
+        new = super().update(state, replies, step)
+        return {**new, "reached": state["reached"] | set(clients_of(replies))}
 
     def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Note whom the proxy has reached, and who is grouped."""
-        last = latest(state, replies, lambda reply: {}, self.absent)
-        return {**state, "last": last, "reached": state["reached"] | {reply.client for reply in replies}}
+        """Note who is grouped, and whom the proxy has reached."""
+        new = super().dry_update(state, replies, step)
+        return {**new, "reached": state["reached"] | set(clients_of(replies))}
+
+    def models(self, last: Mapping[int, Memory]) -> Mapping[int, Tree]:
+        """Return θ̄ᵢ of each client."""
+        shares = self.shares(torch.stack([note["embedding"] for note in last.values()]))
+        stacked = tree.stack([note["model"] for note in last.values()])
+        means = tree.transform(lambda leaf: torch.tensordot(shares.to(leaf.dtype), leaf, dims=1), stacked)
+        return dict(zip(last, tree.unstack(means, len(last)), strict=True))
 
     def note(self, reply: Reply) -> dict[str, Any]:
         """Return what is kept of a reply."""
-        return {"model": model_of(reply), "embedding": reply.upload["embedding"], "samples": reply.upload["samples"]}
+        return {**super().note(reply), "embedding": reply.upload["embedding"]}
 
     def shares(self, embeddings: Tensor) -> Tensor:
         """Return α (n, n) of embeddings (n, hidden); one of zeros resembles no other, and weights all equally."""
         e = F.normalize(embeddings.double(), dim=1)
         return torch.softmax(self.tau * (e @ e.T), dim=1)
 
-    def mix(self, state: State, shares: Sequence[Tree], weights: Sequence[float]) -> State:
-        """Merge the means, and shift all personal models by the same difference."""
-        return moved(state, super().mix(state, shares, weights))
-
-    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
-        """Return the reading, and for each pair grouped a cosine and a multiply-add a number averaged."""
+    def pair_flops(self, state: State) -> float:
+        """Return those of a cosine and a multiply-add a number averaged."""
         numbers = tree.count(state["model"]) + (tree.count(like_masks(state["model"])) if self.sends_masks else 0)
-        pair = 2.0 * (self.task.model.hidden + numbers)
-        return super().server_flops(state, replies, step) + grouped(state, replies, self.absent) ** 2 * pair
+        return 2.0 * (self.task.model.hidden + numbers)
 
     # ---- client
 
     def work(self, job: Job) -> Work:
         """Train under the client's own masks; send the difference of the weights and the functional embedding."""
         received = job.download["model"]
-        if "proxy" in job.download:
-            job.memory["proxy"] = both_ways(job.download["proxy"])
+        self.dry_work(job)
         model = joined(received, job.memory.get("local"))
         if bool(job.data["train"].any()):
             given = {"received": received, "learned": float(job.download["learned"])}
@@ -183,8 +172,8 @@ class FedPUB(FedAvg):
         job.memory["local"] = model
         weights, masks = apart(model)
         sent = {"update": tree.sub(weights, received), "samples": self.samples(job.data)}
-        more = {"masks": masks} if self.sends_masks else {}
-        return {**sent, "embedding": self.embedding(model, job.memory["proxy"]), **more}
+        sent["embedding"] = self.embedding(model, job.memory["proxy"])
+        return {**sent, "masks": masks} if self.sends_masks else sent
 
     def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the cross-entropy, and both regularisers if they have a gradient."""

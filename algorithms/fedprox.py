@@ -1,8 +1,6 @@
 """FedProx (Li et al., MLSys 2020): FedAvg with a pull towards the model received."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -10,7 +8,7 @@ from algorithms.fedavg import FedAvg
 from fedsim.core.span import Span
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
-from fedsim.learn import tree
+from fedsim.learn.engine import tree
 from fedsim.learn.model import Parameters
 
 
@@ -18,8 +16,9 @@ from fedsim.learn.model import Parameters
 class FedProx(FedAvg):
     """L + μ/2 ‖w − w_received‖² (Eq. 2); inexact solving is left to the local steps."""
 
+    any_model = any_targets = True
     mu: float = 0.01  # μ, strength of the proximal term
-    tunes: ClassVar[Mapping[str, Span]] = {"mu": Span(1e-4, 1.0, log=True)}
+    tunes = {"mu": Span(1e-4, 1.0, log=True)}
 
     def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the task's loss and the proximal term."""

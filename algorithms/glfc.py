@@ -1,22 +1,22 @@
 """GLFC as a graph adaptation: compensated gradients and relations to an old model (Dong et al., CVPR 2022).
 
 GLFC is a method for images.  POWER (KDD 2025) compares with an adaptation to graphs that its authors have not
-published; this is ours.  A client trains on its period's vertices and, without edges, on its exemplars:
+published; this is ours.  A client trains on its period's nodes and, without edges, on its exemplars:
 
-    L_GC = mean over vertices and outputs of w BCE(logits, one-hot),   w = |σ(z_y) − 1| / its mean over the same group
+    L_GC = mean over nodes and outputs of w BCE(logits, one-hot),   w = |σ(z_y) − 1| / its mean over the same group
     L_RD = mean of BCE(logits, one-hot, but σ(old model) for old classes)
     L    = ½ L_GC + ½ L_RD, or L_GC where there is no old model
 
 Groups are old and new classes: those of the client's earlier periods, and the others; w = 1 while there is none.  There
-is no share of replay to choose: an exemplar counts as a vertex of the period, but for the weights.  Exemplars are the
-`keep` training vertices of each class and period that are nearest to the class's mean embedding by herding.
+is no share of replay to choose: an exemplar counts as a node of the period, but for the weights.  Exemplars are the
+`keep` training nodes of each class and period that are nearest to the class's mean embedding by herding.
 
 After its first training in a period a client sends for each class the gradients of a fixed random encoder at a
-prototype: the training vertex nearest to the class's mean embedding, after 50 SGD steps on the BCE of the trained
-model, taken as an isolated vertex.  The server infers their labels and reconstructs them, as POWER does
-(fedsim/learn/prototypes.py), and scores every new global model on those of the latest updates that brought some; the
-model that does best since then is `second`, the best of the time before `first`.  In the first job of a period the old
-model is `second`, later `first`.
+prototype: the training node nearest to the class's mean embedding, after 50 SGD steps on the BCE of the trained
+model, taken as an isolated node.  The server infers their labels and reconstructs them, as POWER does
+(fedsim/learn/continual/prototypes.py), and scores every new global model on those of the latest updates that brought
+some; the model that does best since then is `second`, the best of the time before `first`.  In the first job of a
+period the old model is `second`, later `first`.
 
 What differs from the published code: old columns are a set of classes of each client's own; the encoder is POWER's MLP
 (`uniform: 0.5` draws its weights as the code does); the change of period is announced rather than inferred from
@@ -32,7 +32,6 @@ each class, once a period, and the periods' names.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -41,25 +40,26 @@ from torch import Tensor
 from algorithms.fedavg import FedAvg
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count
-from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
-from fedsim.learn import inversion, ops, prototypes, replay, tree
-from fedsim.learn.algorithm import Job, Memory, Reply, State, Work
+from fedsim.learn.algorithm import Job, Memory, Reply, State, Tree, Work
+from fedsim.learn.continual import prototypes, replay
+from fedsim.learn.engine import ops, tree
 from fedsim.learn.model import Parameters
-from fedsim.learn.pseudo_graphs import stand_in
-from fedsim.learn.tasks.node_classification import classes_only
+from fedsim.learn.synthetic import inversion
+from fedsim.learn.synthetic.pseudo_graphs import stand_in
 
 PERTURBED, STEP = 50, 0.1  # SGD steps on a prototype, and their learning rate
 
 
 @dataclass(frozen=True)
-class GLFC(FedAvg):
+class GLFC(prototypes.Introducing, FedAvg):
     """Each part can be switched off: without any it is FedAvg with the binary cross-entropy of every output."""
 
-    title: ClassVar[str] = "GLFC (graph adaptation)"
-    aggregates = True
+    title = "GLFC (graph adaptation)"
+    aggregates = any_model = True
+    needs = frozenset({"embed", "vectors", "no buffers"})
 
-    compensate: bool = True  # weigh vertices within old and new classes
+    compensate: bool = True  # weigh nodes within old and new classes
     relate: bool = True  # keep the relations that an old model sees, chosen by the proxy server
     keep: Count = 1  # exemplars per class and period
     uniform: float | None = None  # draw the encoder from ±this, as published: 0.5; null: as POWER's
@@ -70,7 +70,7 @@ class GLFC(FedAvg):
 
     def start(self) -> State:
         """Return the model, the encoder, and no best model.  Raises ScenarioError for a task without classes."""
-        classes_only(self.task, "'glfc' weighs vertices by class: take task: node_classification")
+        self.task.require_classes("'glfc' weighs nodes by class")
         state = super().start()
         if not self.relate:
             return state
@@ -87,17 +87,13 @@ class GLFC(FedAvg):
         return {key: ((2 * torch.rand(w.shape, generator=drawn) - 1) * size).to(w.device) for key, w in gamma.items()}
 
     def download(self, state: State, client: int, step: str) -> Tree:
-        """Send the model; what the client lacks of the encoder and of both best models; the last period known of it."""
+        """Send the model, what the client lacks of the encoder and of both best models, and its last known period."""
         sent = super().download(state, client, step)
         if not self.relate:
             return sent
-        known, held = state["known"].get(client), state["holds"].get(client, ())
-        sent = {**sent, "known": "" if known is None else str(known)}
-        if known is None:
-            sent["encoder"] = state["encoder"]
-        both = [state[name] for name in ("first", "second")]
-        sent["best"] = [0 if one is None else one["number"] for one in both]
-        lacking = {str(one["number"]): one["model"] for one in both if one is not None and one["number"] not in held}
+        held, both = state["holds"].get(client, ()), [state["first"], state["second"]]
+        sent = {**sent, "best": [0 if best is None else best["number"] for best in both]}
+        lacking = {str(best["number"]): best["model"] for best in both if best and best["number"] not in held}
         return {**sent, "models": lacking} if lacking else sent
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
@@ -105,10 +101,8 @@ class GLFC(FedAvg):
         new = super().update(state, replies, step)
         if not self.relate:
             return new
-        new, sent = {**new, **self.noted(state, replies)}, []
-        for reply in replies:
-            sent += reply.upload.get("prototypes", ())
-        if sent:
+        new = {**new, **self.noted(state, replies)}
+        if sent := prototypes.received(replies):
             proxies = self.rebuilt(new, sent)
             new = {**new, "first": new["second"] or new["first"], "second": None, "score": -1.0, "proxies": proxies}
         return self.scored(new)
@@ -123,19 +117,17 @@ class GLFC(FedAvg):
         """Note what the replies show; the first model after new prototypes stands for the best on them."""
         if not self.relate:
             return state
-        new, sent = {**state, **self.noted(state, replies)}, sum(len(r.upload.get("prototypes", ())) for r in replies)
+        new, sent = {**state, **self.noted(state, replies)}, prototypes.received(replies)
         if not sent:
             return new
         second = {"number": new["updates"], "model": state["model"]}
-        return {**new, "first": state["second"] or state["first"], "second": second, "proxies": {"y": range(sent)}}
+        return {**new, "first": state["second"] or state["first"], "second": second, "proxies": {"y": sent}}
 
-    def rebuilt(self, state: State, sent: Sequence[prototypes.Gradients]) -> Tree:
+    def rebuilt(self, state: State, sent: list[prototypes.Gradients]) -> Tree:
         """Return the prototypes that can be reconstructed: x (m, F), y (m,)."""
-        drawn = torch.Generator().manual_seed(integer(self.task.seed, "glfc", "rebuild", state["updates"]))
-        built = prototypes.rebuild(
-            state["encoder"], list(sent), drawn, steps=self.rebuild_steps, restarts=self.restarts
-        )
-        y = torch.tensor([prototypes.label_of(one) for one in sent], device=built.x.device)
+        drawn = ops.generator(self.task.seed, "glfc", "rebuild", state["updates"])
+        built = prototypes.rebuild(state["encoder"], sent, drawn, steps=self.rebuild_steps, restarts=self.restarts)
+        y = torch.tensor([prototypes.label_of(gradients) for gradients in sent], device=built.x.device)
         return {"x": built.x[built.good], "y": y[built.good]}
 
     @torch.no_grad()
@@ -144,7 +136,7 @@ class GLFC(FedAvg):
         held = state["proxies"]
         if held is None or not len(held["y"]):
             return state
-        graph = inversion.vertices(held["x"])
+        graph = inversion.nodes(held["x"])
         said = self.task.forward(tree.stack([state["model"]]), graph).argmax(1)
         score = float((said == held["y"]).float().mean())
         if score < state["score"]:
@@ -156,7 +148,7 @@ class GLFC(FedAvg):
         total = super().server_flops(state, replies, step)
         if not self.relate:
             return total
-        sent = sum(len(reply.upload.get("prototypes", ())) for reply in replies)
+        sent = len(prototypes.received(replies))
         held = 0 if state["proxies"] is None else len(state["proxies"]["y"])
         rebuilding = prototypes.rebuild_flops(state["encoder"], sent, steps=self.rebuild_steps, restarts=self.restarts)
         return total + rebuilding + max(sent, held) * 2.0 * tree.count(state["model"])
@@ -166,16 +158,14 @@ class GLFC(FedAvg):
     def work(self, job: Job) -> Work:
         """Close the period that has ended, train, and send prototypes in the first job of a period."""
         self.close(job)
-        buffer = replay.closed(job, self.select)
-        given = {"buffer": buffer, "earlier": job.memory["earlier"]}
-        old = self.old(job) if self.relate else None
-        if old is not None:
+        given = {"buffer": replay.closed(job, self.select), "earlier": job.memory["earlier"]}
+        if self.relate and (old := self.old(job)) is not None:
             given["old"] = old
-        trained = yield from self.fit(job, given)
         received = job.download["model"]
+        trained = yield from self.fit(job, given)
         job.memory["last"] = {"period": job.period, "data": job.data, "received": received}
         sent = {"update": tree.sub(trained, received), "samples": self.samples(job.data)}
-        return {**sent, **self.introduction(job, trained)} if self.introduces(job) else sent
+        return {**sent, **self.introduce(job, trained)} if self.introduces(job) else sent
 
     def close(self, job: Job) -> None:
         """Note the classes of a period that has ended since the client's last job."""
@@ -201,35 +191,30 @@ class GLFC(FedAvg):
         wanted = second if self.introduces(job) else first
         return job.memory["models"].get(str(wanted)) if wanted else None
 
-    def introduces(self, job: Job) -> bool:
-        """Return whether the server does not know the client's period yet."""
-        return self.relate and job.download["known"] != str(job.period)
-
-    def introduction(self, job: Job, trained: Parameters) -> Tree:
+    def introduce(self, job: Job, trained: Parameters) -> Tree:
         """Return the gradients of the encoder at the prototype of each class, and the period."""
-        if "encoder" in job.download:
-            job.memory["encoder"] = job.download["encoder"]
+        self.keep_encoder(job)
         x, y = self.prototypes(job, tree.stack([trained]))
         return {"prototypes": prototypes.gradients(job.memory["encoder"], x, y), "period": str(job.period)}
 
     def prototypes(self, job: Job, trained: Parameters) -> tuple[Tensor, Tensor]:
-        """Return the perturbed vertex (c, F) nearest to the mean embedding of each class of the period, and these."""
+        """Return the perturbed node (c, F) nearest to the mean embedding of each class of the period, and these."""
         rows = replay.class_rows(job.data)
-        y = torch.tensor([int(job.data["y"][own[0]]) for own in rows], device=job.data["y"].device)
+        y = torch.tensor([int(job.data["y"][nodes[0]]) for nodes in rows], device=job.data["y"].device)
         if not rows:
             return torch.zeros(0, self.task.features, device=y.device), y.long()
         with torch.no_grad():
             z = replay.embedding(self.task, trained, job.data)
-        nearest = torch.stack([own[herded(z[own], 1)[0]] for own in rows])
+        nearest = torch.stack([nodes[herded(z[nodes], 1)[0]] for nodes in rows])
         x = replay.dense(job.data, nearest).clone().requires_grad_(True)
         target = F.one_hot(y, self.task.classes).to(x.dtype)
         for _ in range(PERTURBED):
-            loss = F.binary_cross_entropy_with_logits(self.task.forward(trained, inversion.vertices(x)), target)
+            loss = F.binary_cross_entropy_with_logits(self.task.forward(trained, inversion.nodes(x)), target)
             x = (x - STEP * torch.autograd.grad(loss, x)[0]).detach().requires_grad_(True)
         return x.detach(), y
 
     def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
-        """Return L_GC, or its mean with L_RD, over the client's vertices and exemplars."""
+        """Return L_GC, or its mean with L_RD, over the client's nodes and exemplars."""
         parts = [(graph, self.task.forward(params, graph)) for graph in (data, given["buffer"])]
         counts = torch.stack([ops.sum_by_client(graph["train"].float(), graph) for graph, _ in parts]).sum(0)
         totals = []
@@ -250,41 +235,25 @@ class GLFC(FedAvg):
         gaps, groups, sums, counts = [], [], [], []
         for graph, logits in parts:
             label = torch.where(graph["train"], graph["y"], 0)
-            own = logits.detach().gather(1, label.unsqueeze(1)).squeeze(1)
+            at_label = logits.detach().gather(1, label.unsqueeze(1)).squeeze(1)
             old = earlier[graph["client"], label]
-            gaps.append((torch.sigmoid(own) - 1).abs())
+            gaps.append((torch.sigmoid(at_label) - 1).abs())
             groups.append(old)
             inside = graph["train"].float().unsqueeze(1) * torch.stack([~old, old], 1)
             sums.append(ops.sum_by_client(inside * gaps[-1].unsqueeze(1), graph))
             counts.append(ops.sum_by_client(inside, graph))
         mean = (torch.stack(sums).sum(0) / torch.stack(counts).sum(0).clamp(min=1)).clamp(min=1e-12)
-        learned = earlier.any(1)
-        found = []
-        for (graph, _), gap, old in zip(parts, gaps, groups, strict=True):
-            client = graph["client"]
-            found.append(torch.where(learned[client], gap / mean[client, old.long()], 1.0))
-        return found
-
-    def upload_like(self, job: Job) -> Tree:
-        """Return a tree as large as the upload: the model, and the encoder for each class to be introduced."""
-        like = super().upload_like(job)
-        if not self.introduces(job):
-            return like
-        gamma = job.download.get("encoder") or job.memory["encoder"]
-        return {**like, "prototypes": [gamma] * self.fresh(job), "period": str(job.period)}
-
-    def fresh(self, job: Job) -> int:
-        """Return the number of classes that the client trains on in this period."""
-        return len(job.data["y"][job.data["train"]].unique())  # type: ignore[no-untyped-call]
+        learned, clients = earlier.any(1), [graph["client"] for graph, _ in parts]
+        both = zip(clients, gaps, groups, strict=True)
+        return [torch.where(learned[client], gap / mean[client, old.long()], 1.0) for client, gap, old in both]
 
     def dry_work(self, job: Job) -> None:
         """Keep the encoder, and note what will be replayed."""
-        if "encoder" in job.download:
-            job.memory["encoder"] = job.download["encoder"]
+        self.keep_encoder(job)
         replay.dry(job, self.keep)
 
     def effort(self, job: Job) -> float:
-        """Count the replayed vertices beside the graph's own, and the old model's pass over all of them."""
+        """Count the replayed nodes beside the graph's own, and the old model's pass over all of them."""
         each = 1 + replay.replayed(job, self.keep)
         return each * (4 / 3 if self.relate and any(job.download["best"]) else 1.0)
 
@@ -293,10 +262,9 @@ class GLFC(FedAvg):
         steps = 1 / 3 if replay.closes(job) else 0.0
         if not self.introduces(job):
             return steps
-        gamma = job.download.get("encoder") or job.memory["encoder"]
-        classes = self.fresh(job)
+        classes = self.introduction(job)[1]
         perturbing = PERTURBED * self.task.flops(stand_in(classes, self.task.features, 1)) if classes else 0.0
-        return steps + 1 / 3 + (perturbing + classes * 6.0 * tree.count(gamma)) / self.task.flops(job.data)
+        return steps + 1 / 3 + (perturbing + self.introduction_flops(job)) / self.task.flops(job.data)
 
 
 def bce(logits: Tensor, target: Tensor) -> Tensor:

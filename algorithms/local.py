@@ -6,32 +6,28 @@ generates from the shared seed; an ask only starts the client's work and moves n
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from algorithms.fedavg import FedAvg
-from fedsim.core.wire import Tree
-from fedsim.learn import turning
-from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.learn import evolution
+from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Tree, Work
 
 
 @dataclass(frozen=True)
 class Local(FedAvg):
     """wₖ ← train(wₖ), for each client k on its own."""
 
-    title: ClassVar[str] = "Local training"
-    talks: ClassVar[bool] = False
-    evolves: ClassVar[bool] = True
-    pairs: ClassVar[bool] = True
+    title = "Local training"
+    talks = False
+    any_model = any_targets = True
 
     def download(self, state: State, client: int, step: str) -> None:
         """Send nothing."""
 
     def work(self, job: Job) -> Work:
         """Train on from the client's own model."""
-        model = job.memory.get("local")
-        model = self.task.init() if model is None else model
-        if self.turned():
-            model = turning.kept(self.task.model, job, model)
+        model = job.memory["local"] if "local" in job.memory else self.task.init()
+        if self.task.model.turns():
+            model = evolution.kept(self.task.model, job, model)
         if bool(job.data["train"].any()):
             model = yield Fit(start=model, loss=self.loss)
         job.memory["local"] = model
@@ -45,12 +41,7 @@ class Local(FedAvg):
 
     def predictor(self, state: State, client: int, memory: Memory) -> Tree:
         """Return the client's own model."""
-        own = memory.get("local")
-        return state["model"] if own is None else own
+        return memory.get("local", state["model"])
 
     def common(self, state: State) -> None:
         """Return None: there is no common model."""
-
-    def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
-        """Return zero: the server does nothing."""
-        return 0.0

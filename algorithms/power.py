@@ -17,7 +17,7 @@ are kept is the stream's option `edges`.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -28,24 +28,24 @@ from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
-from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph, graph_of
-from fedsim.learn import joining, ops, prototypes, replay, server_training, tree
-from fedsim.learn.algorithm import Job, Memory, Reply, State, Work
+from fedsim.learn.algorithm import Job, Memory, Needs, Reply, State, Tree, Work
+from fedsim.learn.continual import prototypes, replay
+from fedsim.learn.continual.replay import BETA
+from fedsim.learn.engine import joining, ops, tree
+from fedsim.learn.engine.optimiser import Adam, descend, in_training
 from fedsim.learn.model import Parameters
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.replay import BETA
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Power(FedAvg):
+class Power(prototypes.Introducing, FedAvg):
     """The knowledge transfer and the replay can each be switched off: with neither, this is FedAvg bit for bit."""
 
-    title: ClassVar[str] = "POWER"
+    title = "POWER"
 
-    aggregates = True
+    aggregates = any_model = True
 
     preset: Literal["paper", "official"] = "paper"  # the printed formulas, or the published code
     beta: Fraction = 0.01  # share of the new period's loss; the rest is replay
@@ -62,11 +62,17 @@ class Power(FedAvg):
     rebuild_steps: Count = 300  # outer L-BFGS steps, of at most 20 iterations, per prototype
     restarts: int = 5  # restarts of a reconstruction that diverged; the official code has none
     neighbours: int = 0  # edges of the buffer graph to the k̄ most similar; 0: only self-loops
-    tunes: ClassVar[Mapping[str, Span]] = {
+    tunes = {
         "beta": BETA,
         "phi": Span(0.0, 0.9, step=0.1),
         "server_epochs": Span(choices=(3, 5, 10)),
     }
+
+    @property
+    def needs(self) -> frozenset[Needs]:  # type: ignore[override]
+        """What the replay needs, and the transfer."""
+        replay: set[Needs] = {"embed", "own buffers"} if self.replay else set()
+        return frozenset(replay | ({"vectors", "no buffers"} if self.transfer else set()))
 
     def tunable(self) -> Mapping[str, Span]:
         """Return the spans of what is switched on."""
@@ -76,78 +82,80 @@ class Power(FedAvg):
     # ---- server
 
     def start(self) -> State:
-        """Return the model, the encoder Γ, and empty notes on the classes met.
+        """Return the model, and for the transfer the encoder Γ and empty notes on the classes met.
 
         Raises ScenarioError for a single class, of which a prototype's gradients say nothing.
         """
-        if self.transfer and self.task.classes == 1:
+        if not self.transfer:
+            return super().start()
+        if self.task.classes == 1:
             message = "'power' reads a prototype's class from its gradients, which are 0 where there is only one class"
             raise ScenarioError([Problem("algorithm", message)])
-        features, classes, seed = self.task.features, self.task.classes, integer(self.task.seed, "power", "encoder")
-        gamma = prototypes.encoder(features, classes, seed, self.task.device)
-        notes = {"known": {}, "met": {}, "x": torch.zeros(0, features), "y": [], "updates": 0, "sent": 0}
+        seed = integer(self.task.seed, "power", "encoder")
+        gamma = prototypes.encoder(self.task.features, self.task.classes, seed, self.task.device)
+        notes = {"known": {}, "met": {}, "x": torch.zeros(0, self.task.features), "y": [], "updates": 0, "sent": 0}
         return {**super().start(), "encoder": gamma, **notes, "restarts": 0, "skipped": 0}
-
-    def download(self, state: State, client: int, step: str) -> Tree:
-        """Send the model; the encoder until a reply has shown that the client has it; the last period known of it."""
-        if not self.transfer:
-            return super().download(state, client, step)
-        known = state["known"].get(client)
-        first = {"encoder": state["encoder"]} if known is None else {}
-        return {**super().download(state, client, step), "known": "" if known is None else str(known), **first}
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Aggregate, reconstruct the prototypes received, and transfer."""
         new = super().update(state, replies, step)
         if not self.transfer:
             return new
-        new["updates"] = state["updates"] + 1
-        new = self.learn(new, [reply for reply in replies if "prototypes" in reply.upload])
+        introductions = [reply for reply in replies if "prototypes" in reply.upload]
+        new = self.record_trajectories({**new, "updates": state["updates"] + 1}, introductions)
+        new = self.extend_buffer(new, introductions)
         teachers = {r.client: tree.add(r.download["model"], r.upload["update"]) for r in replies}
         return {**new, "model": self.teach(new, teachers)} if len(new["y"]) else new
 
-    @property
-    def averages(self) -> bool:
-        """Whether nothing but the mean is used: not where prototypes are sent and models taught."""
-        return not self.transfer
-
-    def learn(self, state: State, replies: Sequence[Reply]) -> State:
-        """Note the classes that clients have met, and add the prototypes that can be reconstructed to the buffer."""
-        met, sent, labels = dict(state["met"]), [], []
+    def record_trajectories(self, state: State, replies: Sequence[Reply]) -> State:
+        """Add the classes of each client's new period to its trajectory q; earlier periods fade by φ (Eq. 12)."""
+        trajectories = dict(state["met"])
         for reply in replies:
             period, counts = int(reply.upload["period"]), torch.zeros(self.task.classes, dtype=torch.double)
-            for one in reply.upload["prototypes"]:
-                labels.append(prototypes.label_of(one["gradients"]))
-                sent.append(one["gradients"])
-                counts[labels[-1]] += one["count"]
-            before, q = met.get(reply.client, (period, torch.zeros_like(counts)))
+            for item in reply.upload["prototypes"]:
+                counts[prototypes.label_of(item["gradients"])] += item["count"]
+            last, q = trajectories.get(reply.client, (period, torch.zeros_like(counts)))
             share = counts if self.preset == "official" else counts / counts.sum().clamp(min=1)
-            met[reply.client] = (period, self.faded(q, period - before) + share)
-        state = {**state, "known": prototypes.periods_known(state["known"], replies), "met": met}
-        if not sent:
+            trajectories[reply.client] = (period, self.faded(q, period - last) + share)
+        return {**state, "known": prototypes.periods_known(state["known"], replies), "met": trajectories}
+
+    def extend_buffer(self, state: State, replies: Sequence[Reply]) -> State:
+        """Reconstruct the received prototypes and append those that converged (Eq. 10-11)."""
+        received = [prototype["gradients"] for prototype in prototypes.received(replies)]
+        if not received:
             return state
-        generator = torch.Generator().manual_seed(integer(self.task.seed, "power", "rebuild", state["updates"]))
-        built = prototypes.rebuild(state["encoder"], sent, generator, steps=self.rebuild_steps, restarts=self.again)
-        good = built.good | (self.preset == "official")  # the published code keeps what diverged
-        skipped = int((~good).sum())
+        generator = ops.generator(self.task.seed, "power", "rebuild", state["updates"])
+        built = prototypes.rebuild(state["encoder"], received, generator, **self.limits)
+        converged = built.good | (self.preset == "official")  # the published code keeps all
+        skipped = int((~converged).sum())
         if built.restarts or skipped:
-            log.warning("%d prototypes received, %d restarts, %d skipped", len(sent), built.restarts, skipped)
-        labels = [label for label, fine in zip(labels, good.tolist(), strict=True) if fine]
-        x = torch.cat([state["x"].to(built.x.device), built.x[good]])
-        tally = {"restarts": state["restarts"] + built.restarts, "skipped": state["skipped"] + skipped}
-        return {**state, "x": x, "y": state["y"] + labels, "sent": state["sent"] + len(sent), **tally}
+            log.warning("%d prototypes received, %d restarts, %d skipped", len(received), built.restarts, skipped)
+        labels = [prototypes.label_of(gradients) for gradients in received]
+        return {
+            **state,
+            "x": torch.cat([state["x"].to(built.x.device), built.x[converged]]),
+            "y": state["y"] + [label for label, ok in zip(labels, converged.tolist(), strict=True) if ok],
+            "sent": state["sent"] + len(received),
+            "restarts": state["restarts"] + built.restarts,
+            "skipped": state["skipped"] + skipped,
+        }
+
+    @property
+    def averages(self) -> bool:  # type: ignore[override]
+        """Whether nothing but the mean is used: not where prototypes are sent and models taught."""
+        return not self.transfer
 
     def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Note whose period is known, and how many prototypes were sent."""
         if not self.transfer:
             return state
-        sent = sum(len(reply.upload.get("prototypes", ())) for reply in replies)
-        return {**state, "known": prototypes.periods_known(state["known"], replies), "sent": state["sent"] + sent}
+        known, sent = prototypes.periods_known(state["known"], replies), len(prototypes.received(replies))
+        return {**state, "known": known, "sent": state["sent"] + sent}
 
     @property
-    def again(self) -> int:
-        """The restarts of a reconstruction that diverged: none in the published code."""
-        return self.restarts if self.preset == "paper" else 0
+    def limits(self) -> dict[str, int]:
+        """The limits of a reconstruction; there is no restart in the published code."""
+        return {"steps": self.rebuild_steps, "restarts": self.restarts if self.preset == "paper" else 0}
 
     def faded(self, q: Tensor, periods: int) -> Tensor:
         """Return φ^periods q, which is q for zero periods even if φ = 0."""
@@ -168,25 +176,24 @@ class Power(FedAvg):
         buffer = self.buffer_graph(state["x"].to(self.task.device), y)
         with torch.no_grad():
             stacked = tree.stack([teachers[c] for c in clients])
-            wisdom = self.task.forward(stacked, joining.union([buffer] * len(clients)))
-        wisdom = wisdom.view(len(clients), len(y), -1)
+            answers = self.task.forward(stacked, joining.union([buffer] * len(clients)))
+        answers = answers.view(len(clients), len(y), -1)
         weight = self.trust(state, clients)[:, y]
         seed = integer(self.task.seed, "power", "teach", state["updates"])
 
         def loss(model: Parameters, epoch: int) -> Tensor:
-            graph = server_training.in_training(buffer, seed, epoch) if self.server_dropout else buffer
-            return self.divergence(self.task.forward(model, graph), wisdom, weight, y)
+            graph = in_training(buffer, seed, epoch) if self.server_dropout else buffer
+            return self.divergence(self.task.forward(model, graph), answers, weight, y)
 
-        adam = Adam(self.server_lr, self.server_decay)
-        return server_training.descend(state["model"], loss, adam, self.server_epochs)[0]
+        return descend(state["model"], loss, Adam(self.server_lr, self.server_decay), self.server_epochs)[0]
 
-    def divergence(self, own: Tensor, wisdom: Tensor, weight: Tensor, y: Tensor) -> Tensor:
+    def divergence(self, logits: Tensor, answers: Tensor, weight: Tensor, y: Tensor) -> Tensor:
         """Return Σ w KL(global ‖ client) as printed, or the code's weighted L1 distance of logits, by class means."""
         if self.preset == "official":
             counts = torch.bincount(y, minlength=self.task.classes)[y]
-            return (weight * (own - wisdom).abs().mean(2) / counts).sum()
-        mine, theirs = F.log_softmax(own, 1), F.log_softmax(wisdom, 2)
-        return (weight * (mine.exp() * (mine - theirs)).sum(2)).sum()
+            return (weight * (logits - answers).abs().mean(2) / counts).sum()
+        student, teachers = F.log_softmax(logits, 1), F.log_softmax(answers, 2)
+        return (weight * (student.exp() * (student - teachers)).sum(2)).sum()
 
     def buffer_graph(self, x: Tensor, y: Tensor) -> Graph:
         """Return the pseudo prototypes as a graph (Eq. 13), ranked on raw products since the sigmoid saturates."""
@@ -206,28 +213,23 @@ class Power(FedAvg):
         total = super().server_flops(state, replies, step)
         if not self.transfer:
             return total
-        sent = sum(len(reply.upload.get("prototypes", ())) for reply in replies)
-        pass_of = 2.0 * tree.count(state["model"])
-        return (
-            total
-            + prototypes.rebuild_flops(state["encoder"], sent, steps=self.rebuild_steps, restarts=self.again)
-            + (state["sent"] + sent) * pass_of * (len(replies) + 3 * self.server_epochs)
-        )
+        sent = len(prototypes.received(replies))
+        rebuilding = prototypes.rebuild_flops(state["encoder"], sent, **self.limits)
+        passes = (state["sent"] + sent) * (2.0 * tree.count(state["model"])) * (len(replies) + 3 * self.server_epochs)
+        return total + rebuilding + passes
 
     # ---- client
 
     def work(self, job: Job) -> Work:
         """Close the period that has ended, train with replay, and send prototypes that the server does not know yet."""
-        given = {"received": job.download["model"]}
-        if self.replay:
-            given = {"buffer": replay.closed(job, self.select)}
+        received = job.download["model"]
+        given = {"buffer": replay.closed(job, self.select)} if self.replay else {"received": received}
         extra = self.introduce(job) if self.transfer else {}
         trained = yield from self.fit(job, given)
         if self.replay:
-            received = job.download["model"]
-            job.memory["last"] = {"period": job.period, "data": job.data, "model": trained, "received": received}
-            job.memory["last"]["seed"] = job.seed
-        return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data), **extra}
+            last = {"period": job.period, "data": job.data, "model": trained, "received": received, "seed": job.seed}
+            job.memory["last"] = last
+        return {"update": tree.sub(trained, received), "samples": self.samples(job.data), **extra}
 
     def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return β L_new + (1 − β) L_old (Eq. 7), or the task's loss alone without replay."""
@@ -237,62 +239,45 @@ class Power(FedAvg):
 
     def introduce(self, job: Job) -> Tree:
         """Return the prototype gradients and class counts of a period that the server does not know yet."""
-        if "encoder" in job.download:
-            job.memory["encoder"] = job.download["encoder"]
+        self.keep_encoder(job)
         if not self.introduces(job):
             return {}
         labels, means, counts = prototypes.of_classes(job.data, self.task.classes)
         sent = prototypes.gradients(job.memory["encoder"], means, labels)
-        both = zip(sent, counts.tolist(), strict=True)
-        return {"prototypes": [{"gradients": g, "count": n} for g, n in both], "period": str(job.period)}
+        return {"prototypes": list(map(self.prototype, sent, counts.tolist())), "period": str(job.period)}
 
     def dry_work(self, job: Job) -> None:
         """Keep the encoder, and note what will be replayed."""
-        if "encoder" in job.download:
-            job.memory["encoder"] = job.download["encoder"]
+        self.keep_encoder(job)
         if self.replay:
             replay.dry(job, self.keep)
 
     def effort(self, job: Job) -> float:
-        """Count the replayed vertices beside the graph's own."""
+        """Count the replayed nodes beside the graph's own."""
         return 1 + replay.replayed(job, self.keep) if self.replay else 1.0
 
     def extra_steps(self, job: Job) -> float:
         """Count two forward passes, a third of a step each, if a period has ended, and Γ's gradients."""
         steps = 2 / 3 if self.replay and replay.closes(job) else 0.0
         if self.introduces(job):
-            gamma, classes = self.introduction(job)
-            steps += classes * 6.0 * tree.count(gamma) / self.task.flops(job.data)
+            steps += self.introduction_flops(job) / self.task.flops(job.data)
         return steps
 
-    def introduces(self, job: Job) -> bool:
-        """Return whether the server does not know the client's period yet."""
-        return self.transfer and job.download["known"] != str(job.period)
-
-    def introduction(self, job: Job) -> tuple[Parameters, int]:
-        """Return Γ, and the number of classes whose gradients a client would send."""
-        gamma = job.download.get("encoder") or job.memory["encoder"]
-        return gamma, len(job.data["y"][job.data["train"]].unique())  # type: ignore[no-untyped-call]
-
-    def upload_like(self, job: Job) -> Tree:
-        """Return a tree as large as the upload: the model, and Γ for each class to be introduced."""
-        like = super().upload_like(job)
-        if not self.introduces(job):
-            return like
-        gamma, classes = self.introduction(job)
-        return {**like, "prototypes": [{"gradients": gamma, "count": 0}] * classes, "period": str(job.period)}
+    def prototype(self, gradients: prototypes.Gradients, nodes: int) -> Tree:
+        """Return what is sent of a class with so many training nodes."""
+        return {"gradients": gradients, "count": nodes}
 
     @torch.no_grad()
     def select(self, last: Memory) -> Graph:
         """Return the experience nodes of a period by local-global coverage (Eq. 2-4), as a buffer."""
         data: Graph = last["data"]
         official = self.preset == "official"
-        own = self.task.embed(tree.stack([last["model"]]), data)
-        seeds = torch.tensor([last["seed"]], device=own.device)
+        local = self.task.embed(tree.stack([last["model"]]), data)
+        seeds = torch.tensor([last["seed"]], device=local.device)
         # the published code never puts its copy of the global model in evaluation mode
         noisy: Graph = {**data, "seed": ops.seed_steps(seeds, 0, 63)} if official else data
-        z = self.alpha * own + (1 - self.alpha) * self.task.embed(tree.stack([last["received"]]), noisy)
-        scale, best = ("class", replay.greedy_cover) if official else ("vertex", replay.most_covering)
+        z = self.alpha * local + (1 - self.alpha) * self.task.embed(tree.stack([last["received"]]), noisy)
+        scale, best = ("class", replay.greedy_cover) if official else ("node", replay.most_covering)
         return replay.of_each_class(
             data, lambda rows: best(replay.coverage(z[rows], self.epsilon, scale=scale), self.keep)
         )

@@ -7,10 +7,10 @@
              c ← c + 1/N · sum of (cₖ⁺ − cₖ) over the cohort, where N counts all clients
 
 All variates begin at zero.  The means are uniform, as printed: what is minimised is the mean of the Fₖ, however many
-labelled vertices a client holds.  A message holds two models in either direction, and a counter of 8 bytes.
+labelled nodes a client holds.  A message holds two models in either direction, and a counter of 8 bytes.
 
-The counters are ours, and keep c = 1/N Σ cₖ where uploads are lost, late or stale (fedsim/learn/variates.py).
-`counters: false` is the algorithm as printed.
+The counters are ours, and keep c = 1/N Σ cₖ where uploads are lost, late or stale
+(fedsim/learn/personalised/control_variates.py).  `counters: false` is the algorithm as printed.
 
 A gradient is one more training step's work, with dropout switched off.  Option II needs (x − y) / η to be a sum of
 gradients, which it is under SGD at a constant rate, unclipped.  With momentum, which then begins at zero in every job,
@@ -20,34 +20,29 @@ The first job of a new period is not corrected, since its client's variate is of
 `keep` corrects it all the same.  Under `isolated` the correction is zero.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
-
-import torch
+from typing import Literal
 
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.span import Span
-from fedsim.core.wire import Tree
-from fedsim.learn import tree
-from fedsim.learn.algorithm import Fit, Job, Reply, State, Work
-from fedsim.learn.variates import ControlVariates
+from fedsim.core.units import Positive
+from fedsim.learn.algorithm import Fit, Job, Reply, State, Tree, Work
+from fedsim.learn.averaging import length
+from fedsim.learn.engine import tree
+from fedsim.learn.engine.optimiser import slopes
+from fedsim.learn.personalised.control_variates import ControlVariates
 
 
 @dataclass(frozen=True)
 class Scaffold(ControlVariates):
     """A client without an example to train on returns the model as it came, and keeps its variate."""
 
-    title: ClassVar[str] = "SCAFFOLD"
+    title = "SCAFFOLD"
+    any_model = any_targets = True
     variate: Literal["gradient", "difference"] | None = None  # how cₖ is made; null: difference where SGD allows it
-    server_lr: float = 1.0  # η_g, the server's learning rate
-    tunes: ClassVar[Mapping[str, Span]] = {"server_lr": Span(0.1, 2.0, log=True)}
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a learning rate of the server that is none."""
-        if not 0 < self.server_lr < math.inf:
-            raise ValueError("server_lr: must be finite and above 0 (1 takes the mean of the clients' steps as it is)")
+    server_lr: Positive = 1.0  # η_g, the server's learning rate
+    tunes = {"server_lr": Span(0.1, 2.0, log=True)}
 
     def start(self) -> State:
         """Return the model with its first parameters, a variate of zero, and nothing folded.
@@ -60,13 +55,13 @@ class Scaffold(ControlVariates):
 
     def unfit(self) -> Problem | None:
         """Return why (x − y) / η is no sum of gradients here, or None."""
-        here, end = self._given, "is no sum of gradients; write algorithm.variate: gradient, or {}"
-        if here.optimiser != "sgd":
-            return Problem("training.optimiser", f"{here.optimiser}: its step {end.format('optimiser: sgd')}")
-        if here.schedule != "constant":
-            return Problem("training.schedule", f"{here.schedule}: a job's step {end.format('schedule: constant')}")
-        if here.clip is not None:
-            return Problem("training.clip", f"a clipped job's step {end.format('leave training.clip out')}")
+        training, end = self._given, "is no sum of gradients; write algorithm.variate: gradient, or"
+        if training.optimiser != "sgd":
+            return Problem("training.optimiser", f"{training.optimiser}: its step {end} optimiser: sgd")
+        if training.schedule != "constant":
+            return Problem("training.schedule", f"{training.schedule}: a job's step {end} schedule: constant")
+        if training.clip is not None:
+            return Problem("training.clip", f"a clipped job's step {end} leave training.clip out")
         return None
 
     @property
@@ -80,19 +75,16 @@ class Scaffold(ControlVariates):
 
     def work(self, job: Job) -> Work:
         """Train with corrected gradients; send the difference of the model and that of the variate."""
-        x, own = job.download["model"], self.own(job)
-        correction = tree.zeros_like(x) if self.is_past(job) else tree.sub(job.download["control"], own)
-        y, new = x, own
+        x, variate = job.download["model"], self.client_variate(job)
+        correction = tree.zeros_like(x) if self.is_past(job) else tree.sub(job.download["control"], variate)
+        y, new = x, variate
         if self.task.examples(job.data, "train"):
             given, slot = {"correction": correction}, "model" if self.by_gradient else None
+            new = self.gradient(job) if self.by_gradient else None  # before training moves the buffers of a module
             y = yield Fit(start=x, loss=self.loss, given=given, correct=self.corrected, slot=slot)
-            new = self.gradient(job) if self.by_gradient else self.difference(tree.sub(x, y), correction)
+            new = self.difference(tree.sub(x, y), correction) if new is None else new
         job.memory["local"] = y
-        return {"update": tree.sub(y, x), "control": tree.sub(new, own), **self.remember(job, new)}
-
-    def loss(self, params: Tree, data: Tree, given: Tree) -> torch.Tensor:
-        """Return the task's loss."""
-        return self.task.loss(params, data)
+        return {"update": tree.sub(y, x), "control": tree.sub(new, variate), **self.remember(job, new)}
 
     def corrected(self, grads: Tree, given: Tree) -> Tree:
         """Return ∇Fₖ(y) − cₖ + c of each client."""
@@ -100,23 +92,17 @@ class Scaffold(ControlVariates):
 
     def gradient(self, job: Job) -> Tree:
         """Return ∇Fₖ(x), by option I."""
-        params = tree.transform(lambda leaf: leaf.unsqueeze(0).clone().requires_grad_(True), job.download["model"])
-        loss = self.loss(params, job.data, None).sum()
-        order = iter(torch.autograd.grad(loss, list(tree.leaves(params)), materialize_grads=True))
-        return tree.transform(lambda _: next(order).squeeze(0), params)
+        return slopes(job.download["model"], lambda params: self.loss(params, job.data, None).sum())
 
     def difference(self, way: Tree, correction: Tree) -> Tree:
         """Return the mean gradient along the client's way x − y, by option II."""
-        return tree.sub(tree.scale(way, 1 / (self.learning_rate * self.length())), correction)
-
-    def length(self) -> float:
-        """Return how many times η a constant gradient leads over a job: K, more with momentum."""
-        m = self.momentum
-        return math.fsum((1 - m**s) / (1 - m) for s in range(1, self.local_steps + 1))
+        distance = self.learning_rate * length(self.local_steps, self.momentum)
+        return tree.sub(tree.scale(way, 1 / distance), correction)
 
     def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
-        return {"update": job.download["model"], "control": job.download["model"], **self.counter()}
+        numbered = {"counter": 0} if self.counters else {}
+        return {"update": job.download["model"], "control": job.download["model"], **numbered}
 
     def extra_steps(self, job: Job) -> float:
         """Count the gradient of option I."""

@@ -6,10 +6,9 @@ For studies of time and bytes with very many clients, where no model is needed. 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 from fedsim.core import wire
-from fedsim.core.units import Bytes
+from fedsim.core.units import Bytes, NonNegative
 from fedsim.core.wire import Spec, Tree
 from fedsim.learn.algorithm import Algorithm, Job, Reply, State, Work
 
@@ -18,16 +17,11 @@ from fedsim.learn.algorithm import Algorithm, Job, Reply, State, Work
 class Traffic(Algorithm):
     """Every ask carries `down` bytes to the client, takes `operations` of its time, and brings `up` bytes back."""
 
-    learns: ClassVar[bool] = False
+    learns = False
 
     down: Bytes  # size of a download, without its envelope
     up: Bytes  # size of an upload, without its envelope
-    operations: float = 0.0  # floating-point operations per job
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a negative number of operations."""
-        if not 0 <= self.operations < float("inf"):
-            raise ValueError(f"operations: {self.operations} is not a number of operations: it must be zero or more")
+    operations: NonNegative = 0.0  # floating-point operations per job
 
     def start(self) -> State:
         """Return the number of rounds so far."""
@@ -61,4 +55,4 @@ class Traffic(Algorithm):
 @lru_cache
 def ballast(nbytes: int) -> Tree:
     """Return a tree of this many bytes, always the same object."""
-    return wire.Measured(ballast=Spec((nbytes,), "uint8"))
+    return wire.SizedTree(ballast=Spec((nbytes,), "uint8"))

@@ -1,33 +1,32 @@
-"""Parse, order and name the values of a sweep's axes, which are texts as the user wrote them.
+"""Parse, order and name the values and conditions of a sweep's axes, which are texts as the user wrote them.
 
 Not modelled: distributions. "lognormal(50 ms, 0.5)" has no single number; it only sorts by its first number.
 """
 
 import re
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30}
-SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
-SECONDS |= {"hour": 3600.0, "hours": 3600.0, "d": 86400.0, "day": 86400.0, "days": 86400.0, "minutes": 60.0}
-SCALES = {
-    **SECONDS,
-    **{f"{prefix}bit/s": scale for prefix, scale in PREFIXES.items()},
-    **{f"{prefix}b": scale for prefix, scale in PREFIXES.items()},
-    **{f"{prefix}flop/s": scale for prefix, scale in PREFIXES.items()},
-    **{f"{sign}{unit}": 1 / scale for unit, scale in SECONDS.items() for sign in ("/", "per ")},
-    "": 1.0,
-    "%": 0.01,
-    "updates": 1.0,
-}
-NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
+from fedsim.core import units
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCALES = {unit: size for dimension in units.DIMENSIONS for unit, size in dimension.units.items()}
+SCALES |= {"": Fraction(1), "%": Fraction(1, 100), "update": Fraction(1), "updates": Fraction(1)}
+MOST_CONDITIONS = 60  # that a reader can choose from
 HIGHEST_IS_BEST = ("participation", "clients", "count", "uplink", "downlink", "ingress", "egress", "speed", "online")
 
 
 def number(text: str) -> float | None:
     """Return the SI value of text such as "0.3", "10 ms" or "5 Mbit/s"; None if it is not one number with a unit."""
-    found = re.fullmatch(rf"\s*({NUMBER})\s*(.*?)\s*", text, re.IGNORECASE)
-    scale = SCALES.get(found[2].lower()) if found else None
-    return float(found[1]) * scale if found and scale is not None else None
+    try:
+        value, unit = units.split(text, "number", "5")
+    except ValueError:
+        return None
+    return float(value * SCALES[unit]) if unit in SCALES else None
 
 
 def is_numeric(values: Iterable[str]) -> bool:
@@ -66,6 +65,48 @@ def hardest_first(axis: str, values: Iterable[str]) -> list[str]:
     """Return the different values, from the hardest to the easiest."""
     line = ordered(values)
     return line if axis.split(".")[-1] in HIGHEST_IS_BEST else line[::-1]
+
+
+def condition_of(values: dict[str, str]) -> str:
+    """Return "latency 10 ms, participation 0.3"."""
+    return ", ".join(f"{short(axis)} {value}" for axis, value in values.items())
+
+
+def conditions(rows: "pd.DataFrame", axes: Sequence[str]) -> "tuple[pd.DataFrame, list[str]]":
+    """Return the rows with their `condition` as a text, and the conditions, the hardest first.
+
+    The first axis changes slowest. Of more than MOST_CONDITIONS only the hardest ones are returned, with their rows.
+    """
+    varied = [axis for axis in axes if rows[axis].nunique() > 1]
+    texts = [condition_of({axis: str(row[axis]) for axis in varied}) for _, row in rows.iterrows()]
+    placed = rows.assign(condition=texts)
+    hardest = placed.drop_duplicates("condition").sort_values(varied, key=_ranks, kind="stable")
+    names = hardest["condition"].head(MOST_CONDITIONS).tolist()
+    return placed[placed["condition"].isin(names)], names
+
+
+def _ranks(values: "pd.Series[str]") -> "pd.Series[int]":
+    """Return the rank of each value of an axis, the hardest first."""
+    return values.map({value: rank for rank, value in enumerate(hardest_first(str(values.name), values))})
+
+
+def listed(values: Sequence[str], of: Sequence[str]) -> str:
+    """Return "10 ms", "10 ms and 1 s", or "10 ms to 1 s" for three or more that follow one another in `of`."""
+    line = [value for value in ordered(of) if value in values]
+    places = [ordered(of).index(value) for value in line]
+    if len(line) > 2 and _measured(line) and all(b == a + 1 for a, b in pairwise(places)):
+        return f"{line[0]} to {line[-1]}"
+    return joined(line)
+
+
+def joined(names: Sequence[str], word: str = "and") -> str:
+    """Return "a", "a and b", "a, b and c"."""
+    return f"{', '.join(names[:-1])} {word} {names[-1]}" if len(names) > 1 else "".join(names)
+
+
+def _measured(values: Sequence[str]) -> bool:
+    """Return whether values are numbers or draws of them, such as "10 ms" or "lognormal(50 ms, 0.5)"."""
+    return all(number(value) is not None or ("(" in value and value[-2:-1].isdigit()) for value in values)
 
 
 def _place(value: str) -> tuple[int, float, str]:

@@ -1,33 +1,33 @@
-"""Compare two runs: how many of their points are identical, and what differs in the others.
+"""Compare two folders of results: how many of their runs are identical, and what differs in the others.
 
-Points are paired by id, and the remaining ones by the values of their axes and seeds.  A pair is alike if all of its
+Runs are paired by id, and the remaining ones by the values of their axes and seeds.  A pair is alike if all of its
 tables are equal, bit for bit; times on the host's clock do not count.
 
 Not modelled: whether a difference is significant; see the report's intervals.
 """
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from analysis.axes import short
-from analysis.load import FIXED, read_scenario, summary_of
-from analysis.settings import flat
-from analysis.stored import TABLES, tables
+from analysis.read.load import FIXED, flat, read_scenario, summary_of
+from analysis.read.methods import shared
+from analysis.read.stored import POINTS, TABLES, tables
 from analysis.terminal import wrapped
 
 NAMES = ("name", "description")  # these may differ
 SHOWN = {"score": "score", "bytes_up": "bytes up", "bytes_down": "bytes down", "sim_seconds": "simulated seconds"}
 NONE = "–"
-MOST = 20  # points listed, unless all are asked for
-Key = tuple[tuple[str, str], ...]  # the values of a point's axes and its seed
+MOST = 20  # runs listed, unless all are asked for
+Key = tuple[tuple[str, str], ...]  # the values of a run's axes and its seed
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two matching points: what they are, their tables that differ, their settings and numbers."""
+    """Two matching runs: what they are, their tables that differ, their settings and numbers."""
 
     condition: Mapping[str, str]
     differing: tuple[str, ...]
@@ -37,32 +37,31 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The pairs of two runs, and the points that only one of them has, as "point (condition)"."""
+    """The pairs of two folders, and the runs that only one of them has, as "run (condition)"."""
 
     pairs: list[Pair]
     only: tuple[list[str], list[str]]
 
     @property
     def identical(self) -> bool:
-        """Whether the runs do not differ."""
+        """Whether the folders do not differ."""
         return not any(self.only) and not any(pair.differing for pair in self.pairs)
 
 
 def compare(one: Path, other: Path) -> Comparison:
-    """Return the comparison of two runs.  Raises NotARunError if one of them cannot be read."""
+    """Return the comparison of two folders of results.  Raises NotARunError if one of them cannot be read."""
     rows = [_done(folder) for folder in (one, other)]
     keys = [{point: _key(row) for point, row in own.items()} for own in rows]
     both = _matched(*keys)
-    pairs = [_pair(one / a, other / b, keys[0][a], rows[0][a], rows[1][b]) for a, b in both]
-    seen = {a for a, _ in both}, {b for _, b in both}
-    alone = [
-        [f"{point} ({_label(key)})" for point, key in own.items() if point not in seen[n]] for n, own in enumerate(keys)
-    ]
-    return Comparison(pairs, (alone[0], alone[1]))
+    pairs = [_pair(one / POINTS / a, other / POINTS / b, keys[0][a], rows[0][a], rows[1][b]) for a, b in both]
+    for a, b in both:
+        del keys[0][a], keys[1][b]
+    first, second = ([f"{run} ({_label(key)})" for run, key in unpaired.items()] for unpaired in keys)
+    return Comparison(pairs, (first, second))
 
 
 def matched(one: Path, other: Path) -> list[tuple[str, str, str]]:
-    """Return the points that two runs share: a label and the id in each; two runs of one point each share it.
+    """Return the runs that two folders share: a label and the id in each; two folders of one run each share it.
 
     Raises NotARunError if one of them cannot be read.
     """
@@ -72,29 +71,31 @@ def matched(one: Path, other: Path) -> list[tuple[str, str, str]]:
     return [(_label(keys[0][a]), a, b) for a, b in both]
 
 
-def lines(found: Comparison, one: Path, other: Path, width: int, every: bool = False) -> Iterator[str]:
-    """Yield the comparison line by line: first how much is alike, then what differs, point by point for MOST of them.
+def lines(comparison: Comparison, one: Path, other: Path, width: int, every: bool = False) -> Iterator[str]:
+    """Yield the comparison line by line: first how much is alike, then what differs, run by run for MOST of them.
 
-    With `every`, list all points that differ.
+    With `every`, list all runs that differ.
     """
-    different = [pair for pair in found.pairs if pair.differing]
-    alike = len(found.pairs) - len(different)
-    yield from wrapped(f"{one} -> {other}: {_points(len(found.pairs))} in both", width)
-    for folder, alone in zip((one, other), found.only, strict=True):
-        if alone:
-            yield from wrapped(f"only in {folder}: {_points(len(alone))}", width)
-            yield from _listed([wrapped(point, width, "  ", "    ") for point in alone], every)
-    if everywhere := _everywhere(found.pairs):
+    different = [pair for pair in comparison.pairs if pair.differing]
+    alike = len(comparison.pairs) - len(different)
+    yield from wrapped(f"{one} -> {other}: {_runs(len(comparison.pairs))} in both", width)
+    for folder, unpaired in zip((one, other), comparison.only, strict=True):
+        if unpaired:
+            yield from wrapped(f"only in {folder}: {_runs(len(unpaired))}", width)
+            yield from _listed([wrapped(run, width, "  ", "    ") for run in unpaired], every)
+    if everywhere := shared([pair.settings for pair in comparison.pairs]):
         yield "settings that differ everywhere:"
-        yield from (line for key, values in everywhere.items() for line in wrapped(_setting(key, values), width, "  "))
+        for key, values in everywhere.items():
+            yield from wrapped(_setting(key, values), width, "  ")
     yield f"{alike} alike, bit for bit" + (f"; {len(different)} differ:" if different else "")
     yield from _ranges(different)
-    same = {axis for pair in found.pairs for axis, value in pair.condition.items() if _alike(found.pairs, axis, value)}
+    several = len(comparison.pairs) > 1
+    same = shared([pair.condition for pair in comparison.pairs]) if several else {}
     yield from _listed([[*_block(pair, everywhere, same, width)] for pair in different], every)
 
 
-def _block(pair: Pair, everywhere: Mapping[str, Any], same: Set[str], width: int) -> Iterator[str]:
-    """Yield the lines of a point that differs: its condition, tables, settings and numbers."""
+def _block(pair: Pair, everywhere: Mapping[str, Any], same: Mapping[str, Any], width: int) -> Iterator[str]:
+    """Yield the lines of a run that differs: its condition, tables, settings and numbers."""
     condition = {axis: value for axis, value in pair.condition.items() if axis not in same} or pair.condition
     yield from wrapped(_label(tuple(condition.items())), width, "  ", "    ")
     yield from wrapped(f"tables: {', '.join(pair.differing)}", width, "    ", "      ")
@@ -129,26 +130,29 @@ def _setting(key: str, values: tuple[str, str]) -> str:
     return f"{key}: {values[0]} -> {values[1]}"
 
 
-def _alike(pairs: Sequence[Pair], axis: str, value: str) -> bool:
-    return len(pairs) > 1 and all(pair.condition.get(axis) == value for pair in pairs)
-
-
-def _points(count: int) -> str:
-    return f"{count} point" if count == 1 else f"{count} points"
+def _runs(count: int) -> str:
+    return f"{count} run" if count == 1 else f"{count} runs"
 
 
 def _matched(one: Mapping[str, Key], other: Mapping[str, Key]) -> list[tuple[str, str]]:
     """Return the points of two runs that have the same id, then those with the same axes and seeds."""
-    both = [(point, point) for point in one if point in other]
-    twins = {key: point for point, key in other.items() if point not in one}
-    return both + [(point, twins.pop(key)) for point, key in one.items() if point not in other and key in twins]
+    ids = {_id(point): point for point in other}
+    both = {point: ids[_id(point)] for point in one if _id(point) in ids}
+    paired = {*both.values()}
+    twins = {key: point for point, key in other.items() if point not in paired}
+    return [*both.items(), *((p, twins.pop(key)) for p, key in one.items() if p not in both and key in twins)]
+
+
+def _id(point: str) -> str:
+    """Return what the name of a point's folder has of its id."""
+    return point.rpartition("-")[2][:6]
 
 
 def _done(run: Path) -> dict[str, dict[str, Any]]:
     """Return the finished points of a run, each with its row of the summary."""
     rows = summary_of(run)
     done = rows[rows["status"] != "failed"].to_dict("records")
-    return {str(row["point"]): {str(key): value for key, value in row.items()} for row in done}
+    return {str(row["run"]): {str(key): value for key, value in row.items()} for row in done}
 
 
 def _key(row: Mapping[str, Any]) -> Key:
@@ -157,7 +161,7 @@ def _key(row: Mapping[str, Any]) -> Key:
     return tuple(sorted((axis, str(row[axis])) for axis in axes))
 
 
-def _pair(one: Path, other: Path, key: tuple[tuple[str, str], ...], a: Mapping[str, Any], b: Mapping[str, Any]) -> Pair:
+def _pair(one: Path, other: Path, key: Key, a: Mapping[str, Any], b: Mapping[str, Any]) -> Pair:
     both = [{**dict(flat(scenario)), **versions} for scenario, versions in map(read_scenario, (one, other))]
     keys = [key for key in dict.fromkeys([*both[0], *both[1]]) if key not in NAMES]
     settings = {
@@ -170,14 +174,8 @@ def _pair(one: Path, other: Path, key: tuple[tuple[str, str], ...], a: Mapping[s
     return Pair(dict(key), differing, settings, {name: (float(a[name]), float(b[name])) for name in SHOWN})
 
 
-def _label(key: tuple[tuple[str, str], ...]) -> str:
+def _label(key: Key) -> str:
     return ", ".join(f"{short(axis)} {value}" for axis, value in key)
-
-
-def _everywhere(pairs: list[Pair]) -> dict[str, tuple[str, str]]:
-    """Return the settings that differ in the same way in every pair."""
-    first = dict(pairs[0].settings) if pairs else {}
-    return {key: values for key, values in first.items() if all(pair.settings.get(key) == values for pair in pairs)}
 
 
 def _difference(one: float, other: float) -> str | None:

@@ -12,11 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
-from analysis.load import read_scenario
-from analysis.settings import Scalar, flat
+from analysis.read.load import Scalar, flat, read_scenario
+from fedsim.core.errors import UserError
 
 
-class LogError(Exception):
+class LogError(UserError):
     """A point could not be logged, or a logger is not available; the message gives the reason and the remedy."""
 
 
@@ -67,5 +67,5 @@ def asked_for(names: Sequence[str], timelines: bool, to: str | None) -> list[Log
     """
     if to is not None and "mlflow" not in names:
         raise LogError("--log-to is the address for --log mlflow; add --log mlflow, or leave --log-to out")
-    own = {"mlflow": to}
-    return [build(name, own.get(name)) for name in dict.fromkeys([*(["timeline"] if timelines else []), *names])]
+    targets = {"mlflow": to}
+    return [build(name, targets.get(name)) for name in dict.fromkeys([*(["timeline"] if timelines else []), *names])]

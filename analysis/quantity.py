@@ -5,7 +5,6 @@ import math
 Units = list[tuple[float, str]]  # SI value and name, the largest first
 
 MISSING = "–"
-WIDE = 30  # ratio of the largest to the smallest number from which an axis is logarithmic
 BYTES = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]
 SECONDS = [(86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")]
 ENERGY = [(1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ")]
@@ -19,11 +18,6 @@ VERSIONS = [(1.0, "")]  # of a mean that is small: with two decimals
 def unit_for(largest: float, units: Units) -> tuple[float, str]:
     """Return (SI value, name) of the unit that shows a number of this size with one to four digits."""
     return next((unit for unit in units if abs(largest) >= unit[0]), units[-1])
-
-
-def is_wide(least: float, most: float) -> bool:
-    """Return whether numbers of this range can be distinguished only on a logarithmic axis."""
-    return least > 0 and most / least > WIDE
 
 
 def spelled(value: str, units: Units, scale: float = 1.0) -> str:

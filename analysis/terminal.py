@@ -10,7 +10,7 @@ import os
 import sys
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 
@@ -32,7 +32,6 @@ HANDLER = "fedsim.signs"
 
 def prepare() -> None:
     """Make the standard streams substitute characters that their encoding lacks."""
-    codecs.register_error(HANDLER, _sign)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=HANDLER)
@@ -57,6 +56,12 @@ def working() -> Iterator[Say]:
         yield lambda words: line.update(Text(words))
 
 
+def show(console: Console, lines: Iterable[str]) -> None:
+    """Print lines that fit already, with substitutes for what the console's encoding lacks."""
+    for line in lines:
+        console.print(writable(line, console.encoding), soft_wrap=True)
+
+
 def silent(words: str) -> None:
     """Say nothing."""
 
@@ -74,7 +79,6 @@ def width() -> int:
 
 def writable(text: str, encoding: str | None) -> str:
     """Return the text with substitutes for characters that the encoding lacks, so that its width is known."""
-    codecs.register_error(HANDLER, _sign)
     return text.encode(encoding or "utf-8", HANDLER).decode(encoding or "utf-8")
 
 
@@ -106,13 +110,13 @@ def layout(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, inde
 
 def columns_that_fit(sizes: Sequence[int], label: int, width: int) -> int:
     """Return how many columns of these sizes, the first ones, fit beside a label that may be folded; at least one."""
-    left, found = width - min(label, max(LABEL, width // 3)), 0
+    left, count = width - min(label, max(LABEL, width // 3)), 0
     for size in sizes:
         left -= size + GAP
         if left < 0:
             break
-        found += 1
-    return max(1, found)
+        count += 1
+    return max(1, count)
 
 
 def _line(row: Sequence[str], label: int, sizes: Sequence[int], indent: str) -> Iterator[str]:
@@ -138,3 +142,6 @@ def _sign(error: UnicodeError) -> tuple[str, int]:
 def _ascii(character: str) -> str:
     bare = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
     return SIGNS.get(character) or bare or "?"
+
+
+codecs.register_error(HANDLER, _sign)

@@ -37,7 +37,7 @@ def features(graph: Graph) -> torch.Tensor:
 
 
 def resident(graphs: Sequence[Graph], weights: Weights, lr: float) -> Round:
-    """Return a round of the plain loop; `weights` gives the shapes, and vertices weigh in the mean."""
+    """Return a round of the plain loop; `weights` gives the shapes, and nodes weigh in the mean."""
     model = [weights[name].clone().requires_grad_() for name in NAMES]
     optimiser = torch.optim.Adam(model, lr=lr)
     moments: list[list[dict[str, Any]]] = [[{} for _ in model] for _ in graphs]
@@ -69,12 +69,12 @@ def resident(graphs: Sequence[Graph], weights: Weights, lr: float) -> Round:
 
 
 def stacked(graphs: Sequence[Graph], weights: Weights, lr: float) -> Round:
-    """Return a round of the one computation; `weights` gives the shapes, and vertices weigh in the mean."""
+    """Return a round of the one computation; `weights` gives the shapes, and nodes weigh in the mean."""
     clients, widest = len(graphs), max(len(graph["y"]) for graph in graphs)
     classes = len(weights[NAMES[3]])
     x = torch.zeros(clients, widest, weights[NAMES[0]].shape[1])
     adjacency, target = torch.zeros(clients, widest, widest), torch.zeros(clients, widest, classes)
-    share = torch.zeros(clients, widest, 1)  # of each vertex in its client's mean loss
+    share = torch.zeros(clients, widest, 1)  # of each node in its client's mean loss
     for k, graph in enumerate(graphs):
         n, own = len(graph["y"]), torch.arange(len(graph["y"]))
         x[k, :n], adjacency[k, :n, :n] = features(graph), normalised(graph)

@@ -1,6 +1,6 @@
 """How many client updates a second the cohort's one computation makes, against a loop over clients with PyG layers.
 
-    python benchmarks/cohort.py [--clients 100] [--vertices 20] [--threads 2] [--repeats 20] [--ragged]
+    python benchmarks/cohort.py [--clients 100] [--nodes 20] [--threads 2] [--repeats 20] [--ragged]
 
 Both train every client's GCN (32-64-5) by one full-batch Adam step a round, from a global model that never changes,
 and keep each client's Adam state from round to round.  The loop deep-copies the global model for each client, gives a
@@ -20,11 +20,11 @@ from loop import Network, Weights, apart, drawn, loop, timed, to_state_dict
 
 from fedsim.data.graph import Graph
 from fedsim.learn.algorithm import Fit, Job
+from fedsim.learn.engine.optimiser import Adam
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.optimiser import Adam
 from fedsim.learn.task import bind
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.learn.training import Trainer
 
 FEATURES, HIDDEN, CLASSES, RATE = 32, 64, 5, 0.01
 
@@ -53,16 +53,16 @@ def copies(graphs: list[Graph], start: dict[str, Any], normalise: bool) -> Calla
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=100, help="clients that train in a round")
-    parser.add_argument("--vertices", type=int, default=20, help="vertices of each client")
+    parser.add_argument("--nodes", type=int, default=20, help="nodes of each client")
     parser.add_argument("--threads", type=int, default=2, help="torch threads, for all alike")
     parser.add_argument("--repeats", type=int, default=20, help="rounds that are timed; the median counts")
     parser.add_argument("--ragged", action="store_true", help="clients of half to one and a half times as many")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     generator = torch.Generator().manual_seed(0)
-    sizes = torch.full((options.clients,), options.vertices)
+    sizes = torch.full((options.clients,), options.nodes)
     if options.ragged:
-        low, high = options.vertices // 2, options.vertices * 3 // 2
+        low, high = options.nodes // 2, options.nodes * 3 // 2
         sizes = torch.randint(low, high + 1, (options.clients,), generator=generator)
     graphs = [drawn(int(size), FEATURES, CLASSES, generator) for size in sizes]
     start = GCN(HIDDEN, 2, 0.0).init(FEATURES, CLASSES, generator)
@@ -78,8 +78,8 @@ def main() -> None:
             took, trained[name] = timed(round_)
             if repeat >= 2:  # the first rounds derive layouts and warm the allocator
                 seconds[name].append(took)
-    vertices, edges = int(sizes.sum()), sum(graph["edges"].shape[1] for graph in graphs)
-    print(f"{options.clients} clients, {vertices} vertices and {edges} directed edges in all, one step of Adam each,")
+    nodes, edges = int(sizes.sum()), sum(graph["edges"].shape[1] for graph in graphs)
+    print(f"{options.clients} clients, {nodes} nodes and {edges} directed edges in all, one step of Adam each,")
     print(f"GCN {FEATURES}-{HIDDEN}-{CLASSES}, {options.threads} threads, median of {options.repeats} rounds")
     print(f"\n{'':36}{'ms/round':>10}{'updates/s':>12}{'ratio':>8}{'differs by':>13}")
     mine = statistics.median(seconds["fedsim, one computation"])

@@ -16,8 +16,8 @@ from pathlib import Path
 import simpy
 
 from fedsim.core.record import Recorder
-from fedsim.point.assemble import build
-from fedsim.scenario import yaml_file
+from fedsim.point.build.assemble import build
+from fedsim.scenario.text import yaml_file
 
 SCENARIO = Path(__file__).resolve().parents[1] / "scenarios" / "hundred_thousand.yaml"
 
@@ -28,9 +28,10 @@ def rounds(*flags):
     point = next(iter(scenario.points()))
     recorder = Recorder()
     began = time.process_time()
-    world, _, _, _, done = build(point.scenario, Path(), recorder)
+    world, _, _, _, done, _ = build(point.scenario, Path(), recorder)
     world.env.run(until=done)
     world.end()
+    assert world.ledger is not None
     world.ledger.close()
     events = next(world.env._eid)  # SimPy numbers every event that it schedules
     took = time.process_time() - began

@@ -25,7 +25,7 @@ import torch
 def measured(like: str, scale: float, steps: int, clients: int, home: str) -> None:
     """Print a row for each stage."""
     from fedsim.data.datasets.drawn_events import DrawnEvents
-    from fedsim.data.windows import bounds_of, snapshots_of
+    from fedsim.data.time.windows import bounds_of, snapshots_of
 
     torch.set_num_threads(1)
     os.environ["HOME"] = home
@@ -33,7 +33,7 @@ def measured(like: str, scale: float, steps: int, clients: int, home: str) -> No
     stage("drawing and writing", scale, lambda: data.file(0))
     graph = stage("reading and preparing", scale, lambda: data.topology(Path()))
     stage("reading what was prepared", scale, lambda: data.topology(Path()))
-    print(f"{'':8} {len(graph['y']):,} vertices, {len(graph['since']):,} entries of edges")
+    print(f"{'':8} {len(graph['y']):,} nodes, {len(graph['since']):,} entries of edges")
     bounds = bounds_of(graph, steps, None)
     snapshots = stage(f"cutting {steps} snapshots", scale, partial(snapshots_of, graph, bounds))
     sizes = [snapshot["edges"].shape[1] for snapshot in snapshots]

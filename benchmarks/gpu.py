@@ -1,6 +1,6 @@
 """Whole rounds of many small clients on a GPU, against the same rounds on the host's processor.
 
-    python benchmarks/gpu.py [--clients 1000] [--vertices 20] [--participation 1.0] [--threads 1] [--rounds 20]
+    python benchmarks/gpu.py [--clients 1000] [--nodes 20] [--participation 1.0] [--threads 1] [--rounds 20]
 
 The points are those of `rounds.py`, one with `device: cuda` and one with `device: cpu`, in one process and in turn; the
 first rounds are not timed.  Printed are the medians, the GPU's name and the most memory that torch has taken there, and
@@ -21,7 +21,7 @@ from loop import apart, timed, to_state_dict
 from rounds import next_round, scenario
 
 from fedsim.core.record import Recorder
-from fedsim.point.assemble import build
+from fedsim.point.build.assemble import build
 
 
 def settled_round(device: str, world: Any) -> Any:
@@ -35,7 +35,7 @@ def settled_round(device: str, world: Any) -> Any:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=1000, help="clients that there are")
-    parser.add_argument("--vertices", type=int, default=20, help="vertices of each client")
+    parser.add_argument("--nodes", type=int, default=20, help="nodes of each client")
     parser.add_argument("--participation", type=float, default=1.0, help="share of them that a round asks")
     parser.add_argument("--threads", type=int, default=1, help="torch threads on the host")
     parser.add_argument("--rounds", type=int, default=20, help="rounds that are timed; the median counts")

@@ -1,9 +1,9 @@
 """What training on what has changed saves on a growing graph of a million edges, and what that costs in score.
 
-    python benchmarks/incremental.py [--vertices 211000] [--communities 2000] [--threads 1]
+    python benchmarks/incremental.py [--nodes 211000] [--communities 2000] [--threads 1]
 
 Two points of scenarios/incremental.yaml in one process, in turn: DG-CoLearn that trains on what a change reaches and
-exchanges exactly what has become stale, against full retraining with the exchange of every vertex at a cut.  Both have
+exchanges exactly what has become stale, against full retraining with the exchange of every node at a cut.  Both have
 the same data, prepared once and not timed; `real` is the clock and everything in it, evaluation (the same for both)
 too.  The first snapshot is new to both and the same work: the ratios are of the later ones, beside those of all.
 Training is what clients take on the simulated clock, all together, an exchange's answers included; at a constant speed
@@ -22,11 +22,13 @@ import numpy as np
 import pandas as pd
 
 from fedsim.data.partitions.colearn import CoLearn
-from fedsim.point import learning
+from fedsim.point.build import learning
+from fedsim.point.build.parts import Parts
 from fedsim.point.run import run
-from fedsim.scenario import find, yaml_file
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find
 from fedsim.scenario.schema import Point
+from fedsim.scenario.text import yaml_file
 
 SCENARIO = Path(__file__).parents[1] / "scenarios" / "incremental.yaml"
 SIDES = {"incremental": ("incremental", "exact"), "full": ("full", "full_graph")}
@@ -68,28 +70,30 @@ def partitioned(point: Point) -> list[list[int]]:
     graph = find.build("dataset", Part(name=data.dataset.name, options=data.dataset.options)).load(Path(), 0)
     snapshots = find.build("stream", data.stream).snapshots(graph)
     clients = point.scenario.clients.count
+    assert clients is not None
+    assert data.stream is not None
     return [[step.scanned for step in CoLearn(repartition=anew).steps(snapshots, clients)] for anew in (False, True)]
 
 
 def main() -> None:
     """Run both sides and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--vertices", type=int, default=211000, help="of the last snapshot; five times as many edges")
+    parser.add_argument("--nodes", type=int, default=211000, help="of the last snapshot; five times as many edges")
     parser.add_argument("--communities", type=int, default=2000)
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
     flags = [
-        f"data.dataset.vertices={given.vertices}", f"data.dataset.edges={5 * given.vertices}",
+        f"data.dataset.nodes={given.nodes}", f"data.dataset.edges={5 * given.nodes}",
         f"data.dataset.communities={given.communities}", f"threads={given.threads}",
     ]  # fmt: skip
     scenario, _ = yaml_file.load(SCENARIO, flags)
     points = {(point.axes["algorithm.retrain"], point.axes["algorithm.exchange"]): point for point in scenario.points()}
     first = points[SIDES["incremental"]].scenario
     assert first.clients.count is not None
-    learning.prepare(find.build("algorithm", first.algorithm), first, first.clients.count, Path())
+    learning.prepare(Parts(first), Path())
     with tempfile.TemporaryDirectory() as folder:
         sides = {name: measured(points[side], Path(folder)) for name, side in SIDES.items()}
-    print(f"{5 * given.vertices:,} undirected edges in the last snapshot, {given.threads} thread(s)\n")
+    print(f"{5 * given.nodes:,} undirected edges in the last snapshot, {given.threads} thread(s)\n")
     print(f"{'':34}{'incremental':>14}{'full':>14}{'full : incr.':>14}")
     for name in MEASURES:
         for what, part in (("first snapshot", slice(0, 1)), ("later ones", slice(1, None)), ("all", slice(None))):

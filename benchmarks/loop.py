@@ -39,7 +39,8 @@ class Network(torch.nn.Module):
         """Return the logits (N, C)."""
         for layer in self.layers[:-1]:
             x = torch.relu(layer(x, edges, weight))
-        return self.layers[-1](x, edges, weight)
+        logits: torch.Tensor = self.layers[-1](x, edges, weight)
+        return logits
 
 
 def to_state_dict(params: dict[str, Any]) -> Weights:
@@ -98,19 +99,22 @@ def average(states: Sequence[Weights], masses: Sequence[float]) -> Weights:
     """Return the weighted mean of state dicts, as a loop over clients and names computes it."""
     total = sum(masses)
     return {
-        name: sum(state[name] * (mass / total) for state, mass in zip(states, masses, strict=True))
+        name: sum(
+            (state[name] * (mass / total) for state, mass in zip(states, masses, strict=True)),
+            start=torch.zeros_like(states[0][name]),
+        )
         for name in states[0]
     }
 
 
-def drawn(vertices: int, features: int, classes: int, generator: torch.Generator) -> Graph:
-    """Return a random graph of about four edges a vertex, three quarters of its vertices for training."""
-    ends = torch.randint(vertices, (2, 2 * vertices), generator=generator)
+def drawn(nodes: int, features: int, classes: int, generator: torch.Generator) -> Graph:
+    """Return a random graph of about four edges a node, three quarters of its nodes for training."""
+    ends = torch.randint(nodes, (2, 2 * nodes), generator=generator)
     edges = torch.unique(torch.cat([ends, ends.flip(0)], dim=1), dim=1)
     edges = edges[:, edges[0] != edges[1]]
-    x = torch.randn(vertices, features, generator=generator)
-    y = torch.randint(classes, (vertices,), generator=generator)
-    return graph_of(x, edges, y, train=torch.arange(vertices) % 4 > 0)
+    x = torch.randn(nodes, features, generator=generator)
+    y = torch.randint(classes, (nodes,), generator=generator)
+    return graph_of(x, edges, y, train=torch.arange(nodes) % 4 > 0)
 
 
 def apart(one: Weights, other: Weights) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 import simpy
 
 from fedsim.core import seeds
-from fedsim.net.sharing.mesh import Mesh
+from fedsim.net.links.mesh import Mesh
 
 UPLINK, MEAN_BYTES, MEDIAN_CEILING = 50e6, 1e6, 10e6  # bytes/s, bytes, bytes/s
 

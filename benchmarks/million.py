@@ -28,27 +28,27 @@ ASKED = "protocol={name: sync, rounds: 10, clients: 1000}"
 def measured(begun, *flags):
     """Run the scenario's point in this process, which began at that time; return what it took."""
     import fedsim  # noqa: F401 -- by which analysis is found from any folder
-    from analysis.summarise import summarise
+    from analysis.measures.summarise import summarise
     from fedsim.core.record import Recorder
-    from fedsim.point import check
-    from fedsim.point.assemble import build
-    from fedsim.scenario import yaml_file
+    from fedsim.point.build.assemble import build
+    from fedsim.point.checks import check
+    from fedsim.scenario.text import yaml_file
 
     scenario, _ = yaml_file.load(SCENARIO, flags)
     (point,) = scenario.points()
     assert check.points([point]) == []
     recorder = Recorder()
-    world, _, _, _, done = build(point.scenario, Path(), recorder)
+    world, _, _, _, done, _ = build(point.scenario, Path(), recorder)
     while not world.server.rounds:
         world.env.step()
     started, busy, least = time.time(), time.process_time(), peak()
     world.env.run(until=done)
     through, busy = time.time(), time.process_time() - busy
     world.end()
+    assert world.ledger is not None
     world.ledger.close()
     tables = recorder.tables()
-    names = "transfers", "updates", "scores"
-    row = summarise(*(tables[name] for name in names), "global", "accuracy", None, spans=tables["spans"])
+    row = summarise(tables, "global", "accuracy", None)
     return {
         "start": started - begun, "rounds": busy, "closing": time.time() - through,
         "asked": row["asked"], "memory": peak(), "at start": least, "spans": len(tables["spans"]),

@@ -18,8 +18,8 @@ from pathlib import Path
 import simpy
 
 from fedsim.core.record import Recorder
-from fedsim.point.assemble import build
-from fedsim.scenario import yaml_file
+from fedsim.point.build.assemble import build
+from fedsim.scenario.text import yaml_file
 
 EVENTS = 12  # of an ask in the general network: five a transfer, and the work's two
 TEXT = """
@@ -43,7 +43,7 @@ def fedsim_rounds(clients: int, rounds: int, limited: bool) -> tuple[float, int]
         path.write_text(TEXT.format(clients=clients, rounds=rounds, server=server))
         scenario, _ = yaml_file.load(path, [])
         recorder = Recorder()
-        world, _, _, _, done = build(next(iter(scenario.points())).scenario, Path(folder), recorder)
+        world, _, _, _, done, _ = build(next(iter(scenario.points())).scenario, Path(folder), recorder)
         began = time.process_time()
         world.env.run(until=done)
         world.end()

@@ -1,10 +1,10 @@
-"""What partitions are worth and what they take: cut edges, balance, mix of labels, vertices moved, real seconds.
+"""What partitions are worth and what they take: cut edges, balance, mix of labels, nodes moved, real seconds.
 
-    python benchmarks/partitions.py [--vertices 10000] [--degree 10] [--clients 10] [--steps 6] [--out partitions]
+    python benchmarks/partitions.py [--nodes 10000] [--degree 10] [--clients 10] [--steps 6] [--out partitions]
 
-The graph is a block model of that size and, where FEDSIM_DATA names a folder of real graphs, Cora too.  Its vertices
+The graph is a block model of that size and, where FEDSIM_DATA names a folder of real graphs, Cora too.  Its nodes
 arrive in a random order, half of them at first and the rest in equal steps; a snapshot holds the edges among those
-that have arrived.  Measures are means over the snapshots, vertices moved and seconds are sums.  `entries` are the
+that have arrived.  Measures are means over the snapshots, nodes moved and seconds are sums.  `entries` are the
 adjacency entries that CoLearn reads, its work; the other partitions are libraries that do not tell.
 Writes OUT.svg and OUT.png beside the table.
 """
@@ -20,11 +20,12 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import torch
+from cuts import measure, moved
 
 import fedsim  # noqa: F401 -- by which analysis is found from any folder
-from analysis.panels import draw, finished
+from analysis.charts.drawing import draw
+from analysis.charts.panels import finished
 from fedsim.core import seeds
-from fedsim.data.cuts import measure, moved
 from fedsim.data.datasets.planetoid import Planetoid
 from fedsim.data.datasets.synthetic import Synthetic
 from fedsim.data.graph import Graph
@@ -50,7 +51,7 @@ MEASURES = {
     "cut": "cut edges",
     "cov": "CoV of edges",
     "entropy": "label entropy (bit)",
-    "moved": "vertices moved",
+    "moved": "nodes moved",
     "seconds": "seconds",
 }
 
@@ -106,19 +107,19 @@ def figure(rows: pd.DataFrame, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--vertices", type=int, default=10000)
+    parser.add_argument("--nodes", type=int, default=10000)
     parser.add_argument("--degree", type=float, default=10.0)
     parser.add_argument("--clients", type=int, default=10)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--out", type=Path, default=Path("partitions"))
     given = parser.parse_args()
-    graphs = {"block model": Synthetic(vertices=given.vertices, degree=given.degree, features=4).load(Path(), 0)}
+    graphs = {"block model": Synthetic(nodes=given.nodes, degree=given.degree, features=4).load(Path(), 0)}
     if root := os.environ.get("FEDSIM_DATA"):
         graphs["Cora"] = Planetoid("Cora").load(Path(root), 0)
     found = []
     for graph, whole in graphs.items():
         snapshots = growing(whole, given.steps)
-        print(f"{graph}: {len(whole['y'])} vertices, {whole['edges'].shape[1] // 2} edges, {given.steps} snapshots")
+        print(f"{graph}: {len(whole['y'])} nodes, {whole['edges'].shape[1] // 2} edges, {given.steps} snapshots")
         found += [{"graph": graph, **row(name, snapshots, given.clients)} for name in PARTITIONS]
     rows = pd.DataFrame(found)
     print(rows.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep="-"))

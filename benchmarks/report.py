@@ -24,7 +24,7 @@ LARGEST = 10e6  # bytes of a page
 def reported(run: Path) -> None:
     """Write a run's report and print what it took: bytes of the page, peak MB, processor seconds."""
     import fedsim  # noqa: F401 -- by which analysis is found from any folder
-    from analysis.report import write
+    from analysis.report.write import write
 
     page = write([run])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
@@ -35,8 +35,8 @@ def measured(folder: Path, points: int) -> None:
     """Make up a sweep, have its report written, and print a row."""
     import fedsim  # noqa: F401 -- see above
 
-    sys.path.insert(0, str(ROOT / "tests" / "analysis"))
-    from synthetic_sweep import write_sweep
+    sys.path.insert(0, str(ROOT / "tests" / "support"))
+    from synthetic_sweep import write_sweep  # type: ignore[import-not-found]
 
     count = -(-points // EACH)
     run = write_sweep(folder / f"of_{points}", participations=tuple(f"{i / count:.3f}" for i in range(1, count + 1)))

@@ -1,23 +1,23 @@
 """Whole rounds of FedAvg through fedsim, clock, network and records included, against three that have none of these.
 
-    python benchmarks/rounds.py [--clients 100] [--vertices 20] [--participation 1.0] [--ragged] [--threads 1]
+    python benchmarks/rounds.py [--clients 100] [--nodes 20] [--participation 1.0] [--ragged] [--threads 1]
                                 [--rounds 20]
 
 fedsim simulates each round's messages (latency 20 ms, uplinks of 10 and downlinks of 50 Mbit/s, a server of 10 Gbit/s
 both ways), trains every participant's GCN by one full-batch Adam step, folds the replies and records what moved.  The
 others train the same clients from the same model on the same graphs, keep each client's Adam state, and average by the
-same numbers of vertices; they know no network:
+same numbers of nodes; they know no network:
 
 - The deep-copy loop (benchmarks/loop.py, PyG's layers) copies a network and makes an optimiser for each client.
 - The resident loop (benchmarks/bare.py) has one model without PyG, one optimiser, and graphs normalised beforehand.
 - The stacked computation (the same file) trains all of them by batched products, written by hand for this GCN.
 
-The clients' graphs are random parts of one synthetic graph, dense enough that about four neighbours of a vertex are
-its own client's.  With `--ragged` a Dirichlet partition deals clients of about 60 to 400 vertices, for a GCN 64-64-10.
+The clients' graphs are random parts of one synthetic graph, dense enough that about four neighbours of a node are
+its own client's.  With `--ragged` a Dirichlet partition deals clients of about 60 to 400 nodes, for a GCN 64-64-10.
 Nothing is scored, since the loop scores nothing.  Rounds are taken in turn in one process, after enough of them that
 nearly every client has been met; the median is printed, of processor time where there is one thread.  The models must
-agree to 1e-4 at the end, with `--ragged` to 1e-3: where a gradient is nothing but rounding Adam makes a whole step of
-it, and there are more such weights.
+agree to 1e-3 at the end: where a gradient is nothing but rounding Adam makes a whole step of it, so that the difference
+depends on the processor's kernels.
 """
 
 import argparse
@@ -36,21 +36,22 @@ from loop import Network, Weights, apart, average, loop, timed, to_state_dict
 
 from fedsim.core.record import Recorder
 from fedsim.data.graph import Graph
-from fedsim.point.assemble import Built, build
+from fedsim.point.build.assemble import Built, build
 from fedsim.scenario.schema import Scenario
 
 RATE = 0.01
-TOLERANCE, RAGGED_TOLERANCE = 1e-4, 1e-3
+TOLERANCE = 1e-3
 NEVER = "1000000000 updates"
 
 
 def scenario(options: argparse.Namespace, rounds: int) -> Scenario:
     """Return the scenario of these options."""
-    features, classes, each, partition = 32, 5, options.vertices, "random"
+    partition: object = "random"
+    features, classes, each = 32, 5, options.nodes
     if options.ragged:
         features, classes, each, partition = 64, 10, 200, {"name": "dirichlet", "alpha": 1.0}
-    # a random part of 1/K of the vertices keeps 1/K of a vertex's neighbours; larger degrees would only take memory
-    dataset = {"name": "synthetic", "vertices": options.clients * each, "classes": classes, "features": features}
+    # a random part of 1/K of the nodes keeps 1/K of a node's neighbours; larger degrees would only take memory
+    dataset = {"name": "synthetic", "nodes": options.clients * each, "classes": classes, "features": features}
     dataset |= {"degree": min(4 * options.clients, 400), "homophily": 0.2}
     return Scenario.model_validate(
         {
@@ -80,10 +81,10 @@ def scenario(options: argparse.Namespace, rounds: int) -> Scenario:
 
 def next_round(world: Any) -> np.ndarray:
     """Run the clock to the server's next update; return who took part, in the order of folding."""
-    before, version = int(world.clients.turns.max()), world.server.version
+    before, version = int(world.clients.last_asked.max()), world.server.version
     while world.server.version == version:
         world.env.step()
-    took_part: np.ndarray = np.flatnonzero(world.clients.turns > before)
+    took_part: np.ndarray = np.flatnonzero(world.clients.last_asked > before)
     return took_part
 
 
@@ -109,9 +110,9 @@ def rivals(graphs: Sequence[Graph], widths: Sequence[int], weights: Weights) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=100, help="clients that there are")
-    parser.add_argument("--vertices", type=int, default=20, help="vertices of each client")
+    parser.add_argument("--nodes", type=int, default=20, help="nodes of each client")
     parser.add_argument("--participation", type=float, default=1.0, help="share of them that a round asks")
-    parser.add_argument("--ragged", action="store_true", help="clients of about 60 to 400 vertices, GCN 64-64-10")
+    parser.add_argument("--ragged", action="store_true", help="clients of about 60 to 400 nodes, GCN 64-64-10")
     parser.add_argument("--threads", type=int, default=1, help="torch threads, for both alike")
     parser.add_argument("--rounds", type=int, default=20, help="rounds that are timed; the median counts")
     options = parser.parse_args()
@@ -126,7 +127,7 @@ def main() -> None:
     first = to_state_dict(model(built))
     for number in range(warm + options.rounds):
         took, cohort = timed(partial(next_round, world), clock=clock)
-        graphs = [built.learner.trained.clients[client].data for client in world.clients]
+        graphs = [data for client in world.clients if (data := built.learner.clients[client].data) is not None]
         if not others:
             widths = [graphs[0]["x"].shape[1], 64, 10 if options.ragged else 5]
             others = rivals(graphs, widths, first)
@@ -134,14 +135,12 @@ def main() -> None:
         if number >= warm:
             seconds["fedsim, whole rounds"].append(took)
         for name, other in others.items():
-            took, weights[name] = timed(partial(other, weights[name], cohort), clock=clock)
+            took, weights[name] = timed(partial(other, weights[name], cohort.tolist()), clock=clock)
             if number >= warm:
                 seconds[name].append(took)
     sizes, edges = [len(graph["y"]) for graph in graphs], sum(graph["edges"].shape[1] for graph in graphs)
-    print(
-        f"{len(cohort)} of {options.clients} clients a round, of {min(sizes)} to {max(sizes)} vertices; {sum(sizes)} "
-    )
-    print(f"vertices and {edges} directed edges in all, GCN {'-'.join(map(str, widths))}, one step of Adam each,")
+    print(f"{len(cohort)} of {options.clients} clients a round, of {min(sizes)} to {max(sizes)} nodes; {sum(sizes)} ")
+    print(f"nodes and {edges} directed edges in all, GCN {'-'.join(map(str, widths))}, one step of Adam each,")
     print(f"{options.threads} threads, median of {options.rounds} rounds after {warm}")
     print(f"\n{'':30}{'ms/round':>10}{'updates/s':>12}{'ratio':>8}")
     mine = statistics.median(seconds["fedsim, whole rounds"])
@@ -150,9 +149,8 @@ def main() -> None:
         print(f"{name:30}{took * 1e3:10.2f}{len(cohort) / took:12.0f}{took / mine:8.1f}")
     gap = max(apart(to_state_dict(model(built)), other) for other in weights.values())
     print(f"\nthe models differ by {gap:.1e} after {warm + options.rounds} rounds")
-    most = RAGGED_TOLERANCE if options.ragged else TOLERANCE
-    if gap > most:
-        raise SystemExit(f"that is more than {most}")
+    if gap > TOLERANCE:
+        raise SystemExit(f"that is more than {TOLERANCE}")
 
 
 if __name__ == "__main__":

@@ -22,19 +22,20 @@ import functools
 import importlib
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fedsim.point.run import run
-from fedsim.scenario import find, yaml_file
+from fedsim.scenario.parts import find
 from fedsim.scenario.schema import Point
+from fedsim.scenario.text import yaml_file
 
 SPARSE_CLIENTS = Path(__file__).parents[1] / "scenarios" / "sparse_clients.yaml"
 PLACES = {
-    "training": ["fedsim.learn.cohort:Cohort.settle", "fedsim.learn.lbfgs:minimise"],
-    "evaluation": ["fedsim.learner.scoring:Scoring.met", "fedsim.learner.scoring:Scoring.unmet"],
+    "training": ["fedsim.learn.engine.cohort:Cohort.settle", "fedsim.learn.continual.lbfgs:minimise"],
+    "evaluation": ["fedsim.learner.scoring.scoring:Scoring.met", "fedsim.learner.scoring.scoring:Scoring.unmet"],
     "server": [],  # the algorithm's own functions: they are found with the point
     "clock": ["simpy:Environment.step", "fedsim.core.wire:size", "fedsim.clock.world:World.end"],
     "records": [
@@ -53,7 +54,7 @@ class Stopwatch:
 
     def __init__(self) -> None:
         """Begin with nothing charged."""
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
         self._open = ["other"]
         self._since = time.perf_counter()
 
@@ -77,10 +78,10 @@ class Stopwatch:
         self._turn()
         self.seconds.clear()
 
-    def read(self) -> Counter[str]:
+    def read(self) -> dict[str, float]:
         """Return what was charged so far, in seconds by place."""
         self._turn()
-        return Counter(self.seconds)
+        return dict(self.seconds)
 
     def _turn(self) -> None:
         now = time.perf_counter()
@@ -94,38 +95,38 @@ def lay(watch: Stopwatch, algorithms: list[type]) -> None:
         for name in names:
             module, _, path = name.partition(":")
             *way, last = path.split(".")
-            owner = functools.reduce(getattr, way, importlib.import_module(module))
+            owner: object = functools.reduce(getattr, way, importlib.import_module(module))
             setattr(owner, last, watch.around(getattr(owner, last), place))
     functions = {
         (owner, name) for kind in algorithms for owner in kind.__mro__ for name in SERVER if name in vars(owner)
     }
-    for owner, name in functions:
-        setattr(owner, name, watch.around(vars(owner)[name], "server"))
+    for kind, name in functions:
+        setattr(kind, name, watch.around(vars(kind)[name], "server"))
 
 
 def chosen(points: list[Point], everything: bool) -> dict[str, Point]:
     """Return the points to be run by their labels: all, or the first of each algorithm and participation."""
     axes = {axis for point in points for axis in point.axes}
     wanted = axes if everything else axes & {"algorithm", "protocol.participation"}
-    labels = {}
+    labels: dict[str, Point] = {}
     for point in points:
         label = ", ".join(f"{point.axes[axis]}" for axis in sorted(wanted) if axis in point.axes) or point.id
         labels.setdefault(label, point)
     return labels
 
 
-def shares(watch: Stopwatch, point: Point, repeats: int, root: Path) -> Counter[str]:
+def shares(watch: Stopwatch, point: Point, repeats: int, root: Path) -> dict[str, float]:
     """Return the seconds of each place in one run of the point, a mean over runs."""
     run(point, root, root, lambda _: None)
     watch.reset()
     for _ in range(repeats):
         run(point, root, root, lambda _: None)
-    return Counter({place: seconds / repeats for place, seconds in watch.read().items()})
+    return {place: seconds / repeats for place, seconds in watch.read().items()}
 
 
-def told(label: str, seconds: Counter[str]) -> str:
+def told(label: str, seconds: Mapping[str, float]) -> str:
     """Return a line of the table."""
-    whole = seconds.total()
+    whole = sum(seconds.values())
     each = "".join(f"{seconds[place] / whole:11.1%}" for place in PLACES)
     return f"{label:28}{whole:8.2f}{each}{(seconds['training'] + seconds['evaluation']) / whole:11.1%}"
 
@@ -144,11 +145,12 @@ def main() -> None:
     lay(watch, [find.find("algorithm", part, "algorithm") for part in parts if part is not None])
     print(f"{given.scenario.name}, mean of {given.repeats} runs\n")
     print(f"{'':28}{'seconds':>8}{''.join(f'{place:>11}' for place in PLACES)}{'tr + ev':>11}")
-    together: Counter[str] = Counter()
+    together: dict[str, float] = defaultdict(float)
     with tempfile.TemporaryDirectory() as folder:
         for label, point in points.items():
             seconds = shares(watch, point, given.repeats, Path(folder))
-            together += seconds
+            for place, took in seconds.items():
+                together[place] += took
             print(told(label, seconds), flush=True)
     print(told("together", together))
 

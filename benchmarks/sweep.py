@@ -21,7 +21,7 @@ from fedsim.sweep.runner import Sweep
 SCENARIO = {
     "name": "short",
     "data": {
-        "dataset": {"name": "synthetic", "vertices": 400, "classes": 4, "features": 16, "degree": 4.0},
+        "dataset": {"name": "synthetic", "nodes": 400, "classes": 4, "features": 16, "degree": 4.0},
         "partition": "random",
         "split": {"train": 0.4, "val": 0.2, "test": 0.4},
         "stream": "static",

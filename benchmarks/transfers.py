@@ -18,10 +18,10 @@ import simpy
 
 from fedsim.core import seeds
 from fedsim.core.wire import Spec
+from fedsim.net.links.link import Link
 from fedsim.net.message import Message
-from fedsim.net.network import Network, ServerAccess
+from fedsim.net.network import ServerAccess, SimulatedNetwork
 from fedsim.net.node import Nodes
-from fedsim.net.sharing.link import Link
 
 MEAN_BYTES, LOAD = 100_000, 0.95
 
@@ -56,7 +56,7 @@ def through_network(count: int) -> tuple[float, float]:
 
     nodes = Nodes(np.full(count, 0.02), 8 * ceilings, 8 * ceilings)
     access = ServerAccess(ingress=8 * capacity)
-    network = Network(env, nodes, server=access, rng=partial(seeds.generator, 0), record=record)
+    network = SimulatedNetwork(env, nodes, server=access, rng=partial(seeds.generator, 0), record=record)
 
     def feed() -> Iterator[simpy.Event]:
         for client, (start, size) in enumerate(zip(starts, sizes, strict=True)):
@@ -77,8 +77,11 @@ def through_link(count: int) -> float:
     env = simpy.Environment()
     link = Link(env, capacity)
     for start, size, ceiling in zip(starts, sizes, ceilings, strict=True):
-        joins = simpy.Timeout(env, start)
-        joins.callbacks.append(lambda _, size=size, ceiling=ceiling: link.join(size, ceiling, lambda flow: None))
+
+        def join(_: simpy.Event, size: float = size, ceiling: float = ceiling) -> None:
+            link.join(size, ceiling, lambda flow: None)
+
+        simpy.Timeout(env, start).callbacks.append(join)
     began = time.perf_counter()
     env.run()
     return time.perf_counter() - began

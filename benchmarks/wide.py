@@ -27,21 +27,21 @@ from typing import Any
 import torch
 from loop import Network, Weights, drawn, loop, timed, to_state_dict
 
-from fedsim.clock.world import Streams
+from fedsim.core.seeds import Streams
 from fedsim.data.graph import Graph
+from fedsim.data.graphs.split import SplitOptions, split_all
 from fedsim.data.partition import cut
-from fedsim.data.split import SplitOptions, split_all
-from fedsim.learn import layout, tree
 from fedsim.learn.algorithm import Fit, Job
+from fedsim.learn.engine import layout, tree
+from fedsim.learn.engine.optimiser import Adam
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.model import Model
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.optimiser import Adam
 from fedsim.learn.task import bind
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.learn.training import Trainer
-from fedsim.scenario import find
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find
 
 RATE, LARGE, CLOSE, FEW = 0.01, 2**25, 1e-4, 1e-4
 
@@ -65,7 +65,7 @@ class Work:
         """Return the bytes that a round must move, of clients with that many parameters each."""
         clients, hidden = len(self.graphs), self.model.hidden
         of_adam = 7 * 4 * clients * numbers
-        values = sum(layout.of(graph).vertices for graph in self.graphs) * hidden
+        values = sum(layout.of(graph).nodes for graph in self.graphs) * hidden
         of_features = sum(map(feature_bytes, self.graphs))
         of_layer = 2 * (4 * clients * self.features * hidden + 4 * values + of_features)
         return float(self.steps * (of_adam + of_layer))
@@ -77,7 +77,7 @@ def feature_bytes(graph: Graph) -> int:
 
 
 def ragged() -> Work:
-    """Return random clients of 60 to 340 vertices."""
+    """Return random clients of 60 to 340 nodes."""
     generator = torch.Generator().manual_seed(0)
     sizes = torch.randint(60, 341, (100,), generator=generator).tolist()
     graphs = [drawn(size, 64, 10, generator) for size in sizes]
@@ -85,7 +85,7 @@ def ragged() -> Work:
 
 
 def published(name: str, partition: str, clients: int, model: Model, root: Path) -> Work:
-    """Return clients of a published graph, 60 % of whose vertices train."""
+    """Return clients of a published graph, 60 % of whose nodes train."""
     rng = Streams(0)
     graph = find.build("dataset", Part(name=name)).load(root, 0)
     owners = find.build("partition", Part(name=partition)).assign(graph, clients, rng("data.partition"))
@@ -158,8 +158,8 @@ def measure(work: Work, repeats: int) -> str:
         speeds.append(bandwidth())
     mine, other = map(statistics.median, took)
     speed, least = statistics.median(speeds), work.least_bytes(tree.count(start))
-    sizes = [layout.of(graph).vertices for graph in work.graphs]
-    about = f"{work.name}, {len(sizes)} of {min(sizes)}-{max(sizes)} vertices, {work.steps} steps"
+    sizes = [layout.of(graph).nodes for graph in work.graphs]
+    about = f"{work.name}, {len(sizes)} of {min(sizes)}-{max(sizes)} nodes, {work.steps} steps"
     return (
         f"{about:62}{mine * 1e3:9.1f}{other * 1e3:10.1f}{other / mine:7.1f}{gap:10.1e}{least / 1e6:8.0f}"
         f"{speed / 1e9:7.1f}{least / speed * 1e3:8.1f}{100 * least / speed / mine:6.0f} %"

@@ -1,10 +1,11 @@
 """fedsim: a discrete-event network simulator for federated graph learning."""
 
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsim.core import kernels, shipped
+from fedsim.core import kernels
 from fedsim.core.version import __version__
 
 if TYPE_CHECKING:
@@ -13,7 +14,25 @@ if TYPE_CHECKING:
 __all__ = ["Result", "__version__", "simulate"]
 
 kernels.settle()  # before anything loads torch
-shipped.install(Path(__file__).resolve().parent)
+
+
+def _import_siblings(home: Path) -> None:
+    """Import `algorithms` and `analysis` from beside this package, whatever else on Python's path has these names.
+
+    Raises ImportError if a package of that name was imported from elsewhere before.
+    """
+    sys.path.insert(0, str(home))
+    try:
+        for name in ("algorithms", "analysis"):
+            origin = import_module(name).__file__ or "a folder without an __init__.py"
+            if Path(origin).resolve().parent != home / name:
+                message = f"{origin} was imported as {name!r} before fedsim, which has a package of that name"
+                raise ImportError(f"{message}: import fedsim first, or rename yours")
+    finally:
+        sys.path.remove(str(home))
+
+
+_import_siblings(Path(__file__).resolve().parents[1])
 
 
 def __getattr__(name: str) -> Any:

@@ -11,30 +11,23 @@ from analysis import interrupted  # noqa: F401 - first, since the others take se
 import argparse
 import json
 import math
-import os
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from analysis import terminal
 from analysis.axes import short
-from fedsim.core import kernels, shipped
-from fedsim.core.errors import ScenarioError, UserError
-from fedsim.point import check, data_check
-from fedsim.scenario import yaml_file
+from fedsim.core import kernels
+from fedsim.core.errors import UserError, exit_code
+from fedsim.point.checks import check
+from fedsim.scenario.parts import lookup
 from fedsim.scenario.schema import Point, Scenario
-from fedsim.scenario.yaml_file import Document
+from fedsim.scenario.text import yaml_file
+from fedsim.scenario.text.yaml_file import Document
 from fedsim.sweep import arguments, listing, starter
-
-if TYPE_CHECKING:
-    from analysis.logger import Logger
-    from fedsim.point.attempt import Row
-    from fedsim.sweep.engines.local import Local
-    from fedsim.sweep.engines.ray import Ray
 
 LISTED = 20  # points that a dry run lists one by one
 CHECKED = "Every name and option is valid; nothing was run, and no data was loaded (--data DIR or --explain loads it)."
@@ -51,30 +44,16 @@ def main(words: Sequence[str] | None = None) -> int:
     given = arguments.parser().parse_args(words)
     if given.native_math:
         kernels.let_native()
-    try:
-        with shipped.within_reach(*(() if given.no_plugins else beside(given))):
-            return command(given)
-    except UserError as error:
-        print(f"fedsim: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("fedsim: interrupted; finished points are kept, the same command continues", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader of the output has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-
-
-def beside(given: argparse.Namespace) -> list[Path]:
-    """Return the folders in which a scenario's own modules may lie: the working folder, and that of the scenario."""
-    return [Path.cwd(), *([given.scenario.parent] if given.scenario else [])]
+    folders = [Path.cwd(), *([given.scenario.parent] if given.scenario else [])]  # of a scenario's own modules
+    with lookup.within_reach(*(() if given.no_plugins else folders)):
+        return exit_code("fedsim", partial(command, given), "finished runs are kept, the same command continues")
 
 
 def command(given: argparse.Namespace) -> int:
     """Do what the parsed arguments ask for.  Raises UserError for a mistake in them or in the scenario."""
     console = terminal.console()
     if given.schema:
-        print(schema())
+        print(json.dumps(Scenario.model_json_schema(), indent=2, ensure_ascii=False))
         return 0
     if given.list is not None:
         listing.show(console, *listing.chosen(given.list))
@@ -82,8 +61,10 @@ def command(given: argparse.Namespace) -> int:
     if given.tried is not None:
         return try_out(given, console)
     if given.init is not None:
-        console.print(starter.write(given.init), soft_wrap=True)
+        console.print(starter.write(given.init, given.study or "algorithm"), soft_wrap=True)
         return 0
+    if given.study:
+        raise UserError("--with says of what --init FOLDER writes a study; give both, or leave it out")
     if given.scenario is None:
         raise UserError("name a scenario file, as in: python -m fedsim scenarios/sparse_clients.yaml (or see --help)")
     refuse_what_excludes(given)
@@ -91,12 +72,12 @@ def command(given: argparse.Namespace) -> int:
     points = check.planned(scenario, document, given.no_plugins)
     check.hold(points, document, whole=True)
     if given.dry_run:
-        noted = data_check.hold(points, document, given.data) if given.data else []
+        noted = check.check_data(points, document, given.data) if given.data else []
         show(console, points, given.verbose, [LOADED if given.data else CHECKED, *noted])
         return 0
-    if given.explain:
-        return tell(given, scenario, document, points, console)
-    return (tune if given.tune else run)(given, scenario, document, points, console)
+    do = explain if given.explain else tune if given.tune else run
+    with document.located():
+        return do(given, scenario, document, points, console)
 
 
 def refuse_what_excludes(given: argparse.Namespace) -> None:
@@ -105,13 +86,11 @@ def refuse_what_excludes(given: argparse.Namespace) -> None:
     if len(chosen) > 1:
         raise UserError("--dry-run and --explain cannot be combined; give one of them")
     if given.tune and chosen:
-        raise UserError(f"{chosen[0]} shows the points of a scenario, --tune searches for others; give one of them")
+        raise UserError(f"{chosen[0]} shows the runs of a scenario, --tune searches for others; give one of them")
     if given.tune_lr and not given.tune:
         raise UserError("--tune-lr says what else --tune N searches; give both, or leave it out")
     if given.tune and (given.trace or given.log):
-        raise UserError(
-            "--trace and --log record the points of a scenario, --tune searches for others; give one of them"
-        )
+        raise UserError("--trace and --log record the runs of a scenario, --tune searches for others; give one of them")
 
 
 def try_out(given: argparse.Namespace, console: Console) -> int:
@@ -130,20 +109,17 @@ def try_out(given: argparse.Namespace, console: Console) -> int:
     return command.run(given.tried, console)
 
 
-def tell(
+def explain(
     given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point], console: Console
 ) -> int:
     """Explain the scenario and return the exit code."""
-    from fedsim.sweep.explain import explain
+    from fedsim.sweep import explain as explanation
     from fedsim.sweep.simulation import data_folder
 
     data = data_folder(given.data)
-    for note in [*check.notes(points), *data_check.hold(points, document, data, keep=True)]:
+    for note in [*check.notes(points), *check.check_data(points, document, data, keep=True)]:
         console.print(note, soft_wrap=True)
-    try:
-        explain(console, scenario, points, data, given.verbose)
-    except ScenarioError as error:
-        raise document.error(error.problems) from None
+    explanation.explain(console, scenario, points, data, given.verbose)
     return 0
 
 
@@ -151,94 +127,51 @@ def run(
     given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point], console: Console
 ) -> int:
     """Run the points and return the exit code."""
+    from analysis import logger
     from fedsim.point.run import run as run_point
-    from fedsim.sweep.display import Display
-    from fedsim.sweep.observed import Observed
+    from fedsim.sweep import final_table
+    from fedsim.sweep.engines.choose import choose
+    from fedsim.sweep.observed import LoggingDisplay
     from fedsim.sweep.runner import Sweep
-    from fedsim.sweep.simulation import as_given, data_folder, write_report
+    from fedsim.sweep.simulation import as_given, check_data, data_folder, write_report
 
-    out, found = given.out or Path("runs") / scenario.name, loggers(given)
-    trusted = not given.no_plugins
-    sweep = Sweep(points, as_given(document), out, data_folder(given.data), not given.no_following, trusted)
+    out, loggers = given.out or Path("runs") / scenario.name, logger.asked_for(given.log, given.trace, given.log_to)
+    sweep = Sweep(
+        points, as_given(document), out, data_folder(given.data), not given.no_following, not given.no_plugins
+    )
     left = sweep.unfinished(given.fresh)
-    where = engine(given, len(left))
-    notes = hold_data(where, left, document, sweep.data)
-    try:
-        with where, Display(console) as display:
-            for note in notes:
-                display.note(note)
-            watcher = Observed(display, found, scenario.name, out, points)
-            rows = sweep.run(partial(run_point, every=given.checkpoint), where, watcher, given.fresh)
-    except ScenarioError as error:
-        raise document.error(error.problems) from None
-    close(console, rows, [*points[0].axes], out)
+    where = choose(given, len(left))
+    notes = check_data(where, left, document, sweep.data)
+    with where, LoggingDisplay(console, loggers, scenario.name, sweep) as display:
+        rows = sweep.run(partial(run_point, every=given.checkpoint), where, display, given.fresh, notes)
+    final_table.show(console, rows, [*points[0].axes], out)
     if not given.no_report and any(row["status"] == "done" for row in rows):
         console.print(f"report: {write_report(out, out / 'report')}", soft_wrap=True)
-    return 1 if watcher.failures or any(row["status"] == "failed" for row in rows) else 0
-
-
-def close(console: Console, rows: "list[Row]", axes: list[str], out: Path) -> None:
-    """Print the answer, and write the full table beside the summary.  Raises UserError if it cannot be written."""
-    from fedsim.core.whole_files import replace, unwritable
-    from fedsim.sweep import final_table
-
-    console.print()
-    for line in final_table.answer(rows, axes, console.width, console.encoding):
-        console.print(line, soft_wrap=True)
-    try:
-        replace(out / "results.txt", final_table.full(rows, axes))
-    except OSError as error:
-        raise unwritable(out, error) or UserError(f"{out / 'results.txt'}: {error.strerror}") from None
-    console.print()
-    for note in (final_table.failures(rows, str(out)), final_table.refusals(rows)):
-        if note:
-            console.print(note, soft_wrap=True)
-    console.print(f"full table: {out / 'results.txt'}; a row a point: {out / 'summary.csv'}", soft_wrap=True)
-
-
-def loggers(given: argparse.Namespace) -> "list[Logger]":
-    """Return the loggers that the flags ask for.  Raises UserError if the package of one is not installed."""
-    from analysis import logger
-
-    try:
-        return logger.asked_for(given.log, given.trace, given.log_to)
-    except logger.LogError as error:
-        raise UserError(str(error)) from None
+    return 1 if display.not_logged or any(row["status"] == "failed" for row in rows) else 0
 
 
 def tune(
     given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point], console: Console
 ) -> int:
     """Tune the options of the scenario's algorithms and return the exit code."""
-    from fedsim.point.folders import refuse_links
+    from fedsim.point.results.folders import refuse_links
     from fedsim.point.run import run as run_point
     from fedsim.sweep.display import Display
-    from fedsim.sweep.simulation import as_given, data_folder
+    from fedsim.sweep.engines.choose import choose
+    from fedsim.sweep.simulation import as_given, check_data, data_folder
     from fedsim.sweep.tune import command
-    from fedsim.sweep.tune.bench import Bench
+    from fedsim.sweep.tune.bench import TrialRunner
 
     out, data = given.out or Path("runs") / scenario.name, data_folder(given.data)
     refuse_links(out)  # trials have a folder in it
-    run_each, where = partial(run_point, every=given.checkpoint), engine(given)
-    hold_data(where, points, document, data)
-    with where:
-        shown, following, trusted = Display(console), not given.no_following, not given.no_plugins
-        bench = Bench(out / "tuning", as_given(document), data, run_each, where, shown, given.fresh, following, trusted)
+    engine = choose(given)
+    check_data(engine, points, document, data)
+    with engine:
+        bench = TrialRunner(
+            out / "tuning", as_given(document), data, partial(run_point, every=given.checkpoint), engine,
+            Display(console), given.fresh, not given.no_following, not given.no_plugins,
+        )  # fmt: skip
         return command.tune(scenario, document, points, given.tune, bench, console, given.tune_lr)
-
-
-def engine(given: argparse.Namespace, points: int | None = None) -> "Local | Ray":
-    """Return the engine that the flags ask for, not started; None if the number of points is not known."""
-    from fedsim.sweep.engines.choose import choose
-
-    return choose(given.engine, given.jobs, given.gpus_per_point, given.ray_address, points, not given.no_plugins)
-
-
-def hold_data(where: "Local | Ray", points: Sequence[Point], document: Document, data: Path) -> list[str]:
-    """Raise UserError if the points' data cannot be used, and return what to note; on a cluster, workers find out."""
-    from fedsim.sweep.engines.local import Local
-
-    return data_check.hold(points, document, data, keep=where.jobs == 1) if isinstance(where, Local) else []
 
 
 def show(console: Console, points: Sequence[Point], every: bool, checked: Sequence[str]) -> None:
@@ -249,7 +182,7 @@ def show(console: Console, points: Sequence[Point], every: bool, checked: Sequen
     varying = [axis for axis in points[0].axes if len({str(point.axes[axis]) for point in points}) > 1]
     same = ", ".join(f"{axis} {value}" for axis, value in points[0].axes.items() if axis not in varying)
     notes = [
-        f"{len(points)} point{'s' * (len(points) > 1)}. {checked[0]}",
+        f"{len(points)} run{'s' * (len(points) > 1)}. {checked[0]}",
         *([f"The same in all: {same}"] if same else []),
         *check.notes(points),
         *checked[1:],
@@ -258,12 +191,12 @@ def show(console: Console, points: Sequence[Point], every: bool, checked: Sequen
         print(*terminal.wrapped(note, console.width), sep="\n")
     if every or len(points) <= LISTED:
         values = [[point.id, *(str(point.axes[axis]) for axis in varying)] for point in points]
-        for line in terminal.table(["point", *map(short, varying)], values, console.width):
+        for line in terminal.table(["run", *map(short, varying)], values, console.width):
             print(line)
     else:
         summarise(points, varying, console.width)
     for point in points if every else points[:1]:
-        print(f"\n# point {point.id}\n{yaml_file.dump(point.scenario)}", end="")
+        print(f"\n# run {point.id}\n{yaml_file.dump(point.scenario)}", end="")
 
 
 def summarise(points: Sequence[Point], varying: Sequence[str], width: int) -> None:
@@ -273,12 +206,7 @@ def summarise(points: Sequence[Point], varying: Sequence[str], width: int) -> No
         print(*terminal.wrapped(f"{short(axis)} ({len(known)}): {', '.join(known)}", width, "  ", "      "), sep="\n")
     every = math.prod(map(len, values.values())) == len(points)
     which = "Every combination of these" if every else "Not every combination of these"
-    print(*terminal.wrapped(f"{which}; -v lists all {len(points)} points. The first one:", width), sep="\n")
-
-
-def schema() -> str:
-    """Return the JSON schema of scenario files, for editors."""
-    return json.dumps(Scenario.model_json_schema(), indent=2, ensure_ascii=False)
+    print(*terminal.wrapped(f"{which}; -v lists all {len(points)} runs. The first one:", width), sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Puts this folder on the path, so that tests in its subfolders find the helpers that lie here.
+"""What all tests have in common; helpers lie in support/, which pytest puts on the path (pyproject.toml).
 
 Helpers that hold assertions are rewritten as tests are, so that they show what they have compared.  No test fails for
 being slow: how long an example takes says more of the machine than of the code.  Torch takes one thread, since the
@@ -15,9 +15,11 @@ from pathlib import Path
 
 import offline
 import pytest
+from calling import call  # noqa: F401 -- a fixture
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from scenario_texts import load  # noqa: F401 -- a fixture
 from sendable import sendable
+from small_sweeps import make  # noqa: F401 -- a fixture
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is first imported
 pytest.register_assert_rewrite("whole_run_checks", "camps")
@@ -89,7 +91,7 @@ def ray_engine():
     here = Path(__file__).parent
     with Ray(2) as engine:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setenv("PYTHONPATH", os.pathsep.join([str(here), str(here.parent)]))
+            patched.setenv("PYTHONPATH", os.pathsep.join(map(str, [here / "support", here.parent])))
             patched.delenv("RAY_ADDRESS", raising=False)
             engine._connected()
         yield engine

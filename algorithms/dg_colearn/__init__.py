@@ -1,66 +1,61 @@
 """DG-CoLearn: incremental learning on snapshots, with an exchange of embeddings over cut edges (Au et al., 2026).
 
-Each client trains on what the last change affects (`fedsim/learn/affected.py`), starting from the states that a
-recurrent model keeps of every vertex; the server averages by edges.  When the schedule says so, the clients send rows
-of vertices at the cut, and the server, which knows the whole graph, sends back what they lack (`exchange.py`):
+Each client trains on what the last change affects (`fedsim/learn/continual/snapshots.py`), starting from the states
+that a recurrent model keeps of every node; the server averages by edges.  When the schedule says so, the clients send
+rows of nodes at the cut, and the server, which knows the whole graph, sends back what they lack (`exchange.py`):
 
-- `exact`: δ and r of A X and A² X, two vectors a vertex as in the paper, with the term that its Eq. 6 lacks;
-- `paper`: Eqs. 5 and 6 as printed, for vertices at the cut only;
+- `exact`: δ and r of A X and A² X, two vectors a node as in the paper, with the term that its Eq. 6 lacks;
+- `paper`: Eqs. 5 and 6 as printed, for nodes at the cut only;
 - `layerwise`: each layer's sums over cut neighbours, one exchange a layer: exact for nonlinear layers too;
-- `full_graph`: `exact`, for every vertex at the cut and not only the affected ones;
+- `full_graph`: `exact`, for every node at the cut and not only the affected ones;
 - `fedgcn`: (A X) in place of the features, kept from period to period and refreshed where something changed, at home or
   at a neighbour elsewhere (incremental FedGCN, appendix F.1.2);
 - `none`.
 
 The paper does not say how the corrected embeddings are used.  Here δ is added to the first layer's sums before the
 weight, r to the second layer's, carried through the first layer's weight, as if that were linear; the corrected states
-are stored and enter the next snapshot.  Under `exact` and `layerwise` vertices beside the cut are corrected through
+are stored and enter the next snapshot.  Under `exact` and `layerwise` nodes beside the cut are corrected through
 their neighbours.
 
 Where a model is scored on a later snapshot, clients first exchange rows of that one (`ahead.py`), which is billed
 beside the scores.
 
-`privacy: paper` exchanges rows of vertices at the cut only, which reveals to a client which these are; `strict`
-exchanges a row for every vertex affected at its owner, with zeros where there is nothing to send.  `k_min` drops
-corrections that are sums over fewer vertices: a sum over one is that vertex's own features.
+`privacy: paper` exchanges rows of nodes at the cut only, which reveals to a client which these are; `strict`
+exchanges a row for every node affected at its owner, with zeros where there is nothing to send.  `k_min` drops
+corrections that are sums over fewer nodes: a sum over one is that node's own features.
 
 Not modelled: clients that communicate directly, features that must not be seen even in sums, and EvolveGCN's unrolling.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from algorithms.dg_colearn import incremental, replayed, unrolling
-from algorithms.dg_colearn.ahead import Ahead, addressed
+from algorithms.dg_colearn import incremental, unrolling
+from algorithms.dg_colearn.ahead import Ahead
 from algorithms.dg_colearn.answers import rows_asked_for, take_corrections
-from algorithms.dg_colearn.checks import check
-from algorithms.dg_colearn.incremental import Terms
 from algorithms.dg_colearn.overseer import Overseer
-from algorithms.dg_colearn.recalled import recalled
 from algorithms.fedavg import FedAvg
 from fedsim.core.units import Count
-from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph
-from fedsim.learn import tree
-from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Tree, Work
+from fedsim.learn.continual.snapshots import forwarded, joined
+from fedsim.learn.engine import tree
+from fedsim.learn.job import Seen, Sight
 from fedsim.learn.model import Parameters
-from fedsim.learn.sight import Seen, Sight
-from fedsim.learn.snapshots import forwarded
 
 Exchange = Literal["none", "exact", "paper", "layerwise", "full_graph", "fedgcn"]
 LAYERS = 8  # that a layerwise exchange may have
-FIRST, REST = (0, 1), (1, None)  # of the local steps
 
 
 @dataclass(frozen=True)
 class DGCoLearn(FedAvg):
     """See the module's docstring."""
 
-    title: ClassVar[str] = "DG-CoLearn"
+    title = "DG-CoLearn"
 
     aggregates = True
     own_steps = True
@@ -70,16 +65,16 @@ class DGCoLearn(FedAvg):
     exchange: Exchange = "exact"  # what is exchanged for cut edges
     schedule: Literal[1, 2, 3, 4] = 3  # 1, 2: after each round's first, last epoch; 3, 4: after the first, middle round
     rounds: Count = 10  # R, rounds per snapshot; schedule 4 uses the middle one
-    privacy: Literal["paper", "strict"] = "paper"  # rows of vertices at the cut only, or of every affected vertex
-    k_min: Count = 1  # fewest vertices that a correction sums over
+    privacy: Literal["paper", "strict"] = "paper"  # rows of nodes at the cut only, or of every affected node
+    k_min: Count = 1  # fewest nodes that a correction sums over
     retrain: Literal["incremental", "full"] = "incremental"  # train on what a change reaches, or on the whole graph
-    halo: bool = True  # read the states of surrounding vertices; without them sums at the rim are incomplete
-    bptt: bool = False  # train on all snapshots so far, with gradients through their states (`replayed.py`)
-    score_past: bool = False  # keep what earlier snapshots were predicted with, to score forgetting (`recalled.py`)
+    halo: bool = True  # read the states of surrounding nodes; without them sums at the rim are incomplete
+    bptt: bool = False  # train on all snapshots so far, with gradients through their states (`unrolling.py`)
+    score_past: bool = False  # keep what earlier snapshots were predicted with, to score forgetting (`incremental.py`)
 
     def start(self) -> State:
         """Return the first model.  Raises ScenarioError where there is nothing to exchange, or no model for it."""
-        check(self._terms(), changes=self.overview is not None)
+        incremental.check(self._terms(), changes=self.overview is not None)
         return {"model": self.task.init(), "period": 0, "round": 0, "seen": None, "moved": {}, "heard": {}}
 
     # ---- when
@@ -98,15 +93,14 @@ class DGCoLearn(FedAvg):
             3: step == "train" and state["round"] == 1,
             4: step == "train" and state["round"] == -(-self.rounds // 2),
         }[self.schedule]
-        if self.exchange == "none" or not due or not self._crosses(state["seen"]):
+        if self.exchange == "none" or not due or not state["seen"].crosses(self.exchange, strict=self._strict):
             return ()
         layers = self.task.model.layers if self.exchange == "layerwise" else 1
         return ("embed", *(f"layer{i}" for i in range(2, layers + 1)), "correct")
 
-    def _crosses(self, seen: Overseer) -> bool:
-        if self.privacy == "strict":
-            return seen.shared
-        return bool((seen.unsummed if self.exchange == "fedgcn" else seen.cut.border).any())
+    @property
+    def _strict(self) -> bool:
+        return self.privacy == "strict"
 
     # ---- server
 
@@ -118,11 +112,11 @@ class DGCoLearn(FedAvg):
             return sent if moved is None else {**sent, "moved": moved}
         seen, at = state["seen"], {"period": state["period"]}
         if step == "embed":
-            asked = seen.vertices(client, seen.due if self.privacy == "strict" else seen.due & seen.cut.border)
+            asked = seen.nodes(client, seen.due if self._strict else seen.due & seen.cut.border)
             sent = {**at, "ids": asked.int(), "heard": state["heard"].get(client, 0)}
-            own = seen.vertices(client, seen.cut.owner >= 0)
-            return sent if seen.norm == "sum" else {**sent, "degree": seen.cut.degree[own].int()}
-        ids = seen.vertices(client, addressed(seen, self.exchange, self.privacy == "strict"))
+            held = seen.nodes(client, seen.cut.owner >= 0)
+            return sent if seen.norm == "sum" else {**sent, "degree": seen.cut.degree[held].int()}
+        ids = seen.nodes(client, seen.addressed(self.exchange, strict=self._strict))
         layer = self.task.model.layers if step == "correct" else int(step.removeprefix("layer")) - 1
         rows = seen.corrections(self.exchange, layer, self.k_min)
         return {**at, "ids": ids.int(), **{key: value[ids] for key, value in rows.items()}}
@@ -134,16 +128,15 @@ class DGCoLearn(FedAvg):
         if step == "first":
             return state
         if step != "train":
-            seen, heard = state["seen"], state["heard"]
-            for reply in replies:
-                heard = {**heard, reply.client: reply.upload.get("turn", heard.get(reply.client, 0))}
-            seen = seen.answered([reply.upload for reply in replies])
+            before = state["heard"]
+            heard = {r.client: r.upload.get("turn", before.get(r.client, 0)) for r in replies}
+            seen = state["seen"].answered([reply.upload for reply in replies])
             took = [reply.download["ids"] for reply in replies if "took" in reply.upload]
-            return {**state, "seen": seen.summed(took), "heard": heard}
+            return {**state, "seen": seen.summed(took), "heard": {**before, **heard}}
         return {**super().update(state, replies, step), "round": state["round"] + 1}
 
     def _met(self, state: State, replies: Sequence[Reply]) -> State:
-        """Return the state in the period that the clients report, with the states of vertices that have new owners."""
+        """Return the state in the period that the clients report, with the states of nodes that have new owners."""
         period = max(reply.upload["period"] for reply in replies)
         came = {reply.client for reply in replies if "moved" in reply.download}
         moved: Mapping[int, Mapping[str, Tensor]]
@@ -163,7 +156,7 @@ class DGCoLearn(FedAvg):
         assert self.overview is not None
         terms = self._terms()
         hops = None if self.exchange == "full_graph" else terms.hops
-        return Overseer(self.overview, 0, hops, terms.norm, self.privacy == "strict" and terms.norm == "sum")
+        return Overseer(self.overview, 0, hops, terms.norm, self._strict and terms.norm == "sum")
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the usual work, and a multiply-add for each number that crosses the cut."""
@@ -183,8 +176,9 @@ class DGCoLearn(FedAvg):
             answer = rows_asked_for if job.step == "embed" else take_corrections
             return answer(self._terms(), job)
         left = incremental.enter(self._terms(), job)
-        if "moved" in job.download:
-            incremental.take_over(job.memory, job.download["moved"])
+        if "moved" in job.download and job.memory.get("states") is not None:  # other clients' nodes
+            moved = job.download["moved"]
+            job.memory["states"] = joined(job.memory["states"], (moved["ids"].long(), moved["states"]))
         trained = yield from self._trained(job)
         if job.step == "first":
             job.memory["early"] = job.period, job.download["round"], trained
@@ -195,11 +189,9 @@ class DGCoLearn(FedAvg):
 
     def _trained(self, job: Job) -> Work:
         model, memory = job.download["model"], job.memory
-        early = memory.get("early")
-        if job.step == "train" and early is not None and early[:2] == (job.period, job.download["round"]):
-            start = early[2]
-        else:
-            start = self._turned(job)
+        early = memory.get("early", ())
+        goes_on = job.step == "train" and early[:2] == (job.period, job.download["round"])
+        start = early[2] if goes_on else self._turned(job)
         if self.bptt:
             return (yield from self._replayed(job, start))
         data = incremental.trained_on(self._terms(), job)
@@ -210,10 +202,10 @@ class DGCoLearn(FedAvg):
         return trained
 
     def _replayed(self, job: Job, start: Parameters) -> Work:
-        given, trained = replayed.given(job, job.download["model"]), start
+        given, trained = {"received": job.download["model"], "past": job.memory.get("past", ())}, start
         if any(self.task.examples(graph, "train") for graph in (*given["past"], job.data)):
             trained = yield Fit(start, self.loss_over_time, given=given)
-        replayed.remember(self._terms(), job, trained)
+        unrolling.remember(self._terms(), job, trained)
         job.memory["local"] = trained
         return trained
 
@@ -231,7 +223,7 @@ class DGCoLearn(FedAvg):
     def _epochs(self, job: Job) -> tuple[int, int | None]:
         if self.schedule != 1 or self.exchange == "none":
             return 0, None
-        return FIRST if job.step == "first" else REST
+        return (0, 1) if job.step == "first" else (1, None)
 
     @property
     def recalls(self) -> bool:
@@ -245,21 +237,21 @@ class DGCoLearn(FedAvg):
     def sees_all(self, sights: Sequence[Sight]) -> Sequence[Seen]:
         """Return the same, on later graphs with the corrections that an exchange about them brings (`ahead.py`)."""
         if self.score_past:
-            sights = [recalled(sight) for sight in sights]
+            sights = [incremental.recalled(sight) for sight in sights]
         if self.exchange == "none" or self.overview is None or self._given.alone:
             return super().sees_all(sights)
-        found, together = dict[int, Seen](), dict[tuple[int, int, int | None], list[int]]()
+        views, together = dict[int, Seen](), dict[tuple[int, int, int | None], list[int]]()
         for number, sight in enumerate(sights):
             if incremental.is_later(sight.memory, sight.graph):
                 together.setdefault((id(sight.state), sight.period, sight.met), []).append(number)
             else:
-                found[number] = Seen(self.sees(sight.memory, sight.graph))
+                views[number] = Seen(self.sees(sight.memory, sight.graph))
         for (_, period, met), numbers in together.items():
             seen = (sights[numbers[0]].state["seen"] or self._overseer()).ahead(period, met)
-            exchange = Ahead(self._terms(), seen, self.privacy == "strict", self.k_min)
-            for number, one in zip(numbers, exchange.views([sights[number] for number in numbers]), strict=True):
-                found[number] = one
-        return [found[number] for number in range(len(sights))]
+            exchange = Ahead(self._terms(), seen, self._strict, self.k_min)
+            for number, view in zip(numbers, exchange.views([sights[at] for at in numbers]), strict=True):
+                views[number] = view
+        return [views[number] for number in range(len(sights))]
 
     def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload, or None for answers in an exchange, whose size depends on them."""
@@ -273,7 +265,7 @@ class DGCoLearn(FedAvg):
     def effort(self, job: Job) -> float:
         """Return the affected part's share of training on the whole graph; zero in an exchange; all with `bptt`."""
         if self.bptt:
-            return replayed.share(self._terms(), job)[1]
+            return unrolling.share(self._terms(), job) + 1.0
         return incremental.share(self._terms(), job.data) if job.step == "train" else 0.0
 
     def extra_steps(self, job: Job) -> float:
@@ -281,11 +273,11 @@ class DGCoLearn(FedAvg):
         if job.step == "correct":
             return 0.0
         if self.bptt:
-            return replayed.share(self._terms(), job)[0] / 3
+            return unrolling.share(self._terms(), job) / 3
         apart = self.schedule == 1 and self.exchange != "none"
         part = incremental.share(self._terms(), job.data)
         return part * {"first": 1.0, "train": -1.0 * apart}.get(job.step, 1 / 3)
 
-    def _terms(self) -> Terms:
+    def _terms(self) -> incremental.Terms:
         hops = None if self.retrain == "full" else self.task.model.layers
-        return Terms(self.task, hops, self.halo, self.exchange, self.bptt, self.score_past)
+        return incremental.Terms(self.task, hops, self.halo, self.exchange, self.bptt, self.score_past)

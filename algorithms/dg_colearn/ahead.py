@@ -7,7 +7,7 @@ others, as in training (`answers.py`).  A layerwise exchange asks for every row,
 
 What is scored does not take part in the run: neither side remembers the exchange, and it is only counted, without
 envelopes.  So two scorings of one graph pay twice.  Clients that have never worked, or are scored in another period,
-take no part; sums over their vertices are incomplete, as they are in training.
+take no part; sums over their nodes are incomplete, as they are in training.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,10 @@ from algorithms.dg_colearn.exchange import TWO_LAYERS
 from algorithms.dg_colearn.incremental import Terms, left, sees_later
 from algorithms.dg_colearn.overseer import Overseer
 from fedsim.core import wire
-from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph, as_dense
-from fedsim.learn import tree
-from fedsim.learn.sight import Seen, Sight
-from fedsim.learn.snapshots import Rows, lasting, places
+from fedsim.learn.continual.snapshots import NodeRows, lasting, places
+from fedsim.learn.engine import tree
+from fedsim.learn.job import Seen, Sight
 
 
 @dataclass
@@ -34,27 +33,19 @@ class Side:
 
     terms: Terms
     sight: Sight
-    after: Rows | None
-    received: Mapping[str, Rows]
+    after: NodeRows | None
+    received: Mapping[str, NodeRows]
+    nodes: Tensor  # of the client in the later snapshot, ascending
     up: int = 0
     down: int = 0
-
-    @property
-    def vertices(self) -> Tensor:
-        """The vertices of the client in the later snapshot, ascending."""
-        return self.sight.graph["vertex"]
 
     @property
     def graph(self) -> Graph:
         """The graph with what has been received so far."""
         return sees_later(self.terms, self.sight.graph, self.after, self.received or None)
 
-    def count(self, down: Tree, up: Tree) -> None:
-        """Count a download and an upload."""
-        self.down, self.up = self.down + wire.size(down), self.up + wire.size(up)
-
     def outputs(self, layer: int) -> Tensor:
-        """Return what this layer sums at all vertices, under the model that is scored."""
+        """Return what this layer sums at all nodes, under the model that is scored."""
         states = self.terms.task.model.remember(tree.stack([self.sight.params]), self.graph)
         return output(self.terms, states, layer)
 
@@ -70,8 +61,9 @@ class Ahead:
 
     def views(self, sights: Sequence[Sight]) -> list[Seen]:
         """Return what clients see after the exchange, and the bytes of it."""
-        sides = [self._begun(sight) for sight in sights]
-        if not self._due:
+        due = self.seen.crosses(self.terms.exchange, strict=self.strict)
+        sides = [self._begun(sight, due) for sight in sights]
+        if not due:
             return [Seen(side.graph) for side in sides]
         seen = self._answered(sides)
         layers = self.terms.task.model.layers if self.terms.exchange == "layerwise" else 1
@@ -79,34 +71,28 @@ class Ahead:
             if layer > 1:
                 rows = [side.outputs(layer) for side in sides]
                 seen = _noted(seen, f"h{layer - 1}", sides, rows)
-                for side, own in zip(sides, rows, strict=True):
+                for side, row in zip(sides, rows, strict=True):
                     ids = self._asked(side)
-                    side.up += wire.size({"ids": ids.int(), f"h{layer - 1}": own[places(side.vertices, ids)[0]]})
+                    side.up += wire.size({"ids": ids.int(), f"h{layer - 1}": row[places(side.nodes, ids)[0]]})
             self._corrected(seen, sides, layer)
         return [Seen(side.graph, side.up, side.down) for side in sides]
 
-    @property
-    def _due(self) -> bool:
-        if self.strict:
-            return self.seen.shared
-        return bool((self.seen.unsummed if self.terms.exchange == "fedgcn" else self.seen.cut.border).any())
-
-    def _begun(self, sight: Sight) -> Side:
-        received = dict(lasting(sight.memory, sight.graph["vertex"]) or {})
-        if self.terms.norm != "sum" and self._due:
-            vertices = sight.graph["vertex"]
-            received["degree"] = vertices, self.seen.cut.degree[vertices.cpu()].to(vertices.device)
-        return Side(self.terms, sight, left(self.terms, sight.memory), received)
+    def _begun(self, sight: Sight, due: bool) -> Side:
+        nodes = sight.graph["node"]
+        received = dict(lasting(sight.memory, nodes) or {})
+        if self.terms.norm != "sum" and due:
+            received["degree"] = nodes, self.seen.cut.degree[nodes.cpu()].to(nodes.device)
+        return Side(self.terms, sight, left(self.terms, sight.memory), received, nodes)
 
     def _asked(self, side: Side) -> Tensor:
-        """Return the vertices whose rows the client sends."""
+        """Return the nodes whose rows the client sends."""
         cut = self.seen.cut
         stale = cut.owner >= 0 if self.terms.exchange == "layerwise" else self.seen.due
-        asked = self.seen.vertices(side.sight.client, stale if self.strict else stale & cut.border)
-        return asked.to(side.vertices.device)
+        asked = self.seen.nodes(side.sight.client, stale if self.strict else stale & cut.border)
+        return asked.to(side.nodes.device)
 
     def _answered(self, sides: Sequence[Side]) -> Overseer:
-        """Return the view with the features of all vertices, and sums of them if the exchange is made of these.
+        """Return the view with the features of all nodes, and sums of them if the exchange is made of these.
 
         Rows that are not sent again are those that the server has.
         """
@@ -117,35 +103,29 @@ class Ahead:
             seen = _noted(seen, "h1", sides, hs)
         for number, side in enumerate(sides):
             ids = self._asked(side)
-            place = places(side.vertices, ids)[0]
+            place = places(side.nodes, ids)[0]
             x = xs[number][place]
             fresh = fresh_rows(side.sight.memory.get("sent"), ids, x)
             down = {"period": self.seen.period, "ids": ids.int(), "heard": 0}
             up = {"ids": ids.int(), "fresh": ids[fresh].int(), "h0": x[fresh], "turn": 0}
             if "degree" in side.received:
                 down["degree"] = side.received["degree"][1].int()
-            side.count(down, {**up, "h1": hs[number][place]} if hs else up)
+            side.down += wire.size(down)
+            side.up += wire.size({**up, "h1": hs[number][place]} if hs else up)
         return seen
 
     def _corrected(self, seen: Overseer, sides: Sequence[Side], layer: int) -> None:
         """Send the corrections of a layer."""
         rows = seen.corrections(self.terms.exchange, layer, self.k_min)
-        wanted = addressed(seen, self.terms.exchange, self.strict)
+        wanted = seen.addressed(self.terms.exchange, strict=self.strict)
         for side in sides:
-            ids = seen.vertices(side.sight.client, wanted)
-            came = {key: value[ids].to(side.vertices.device) for key, value in rows.items()}
+            ids = seen.nodes(side.sight.client, wanted)
+            came = {key: value[ids].to(side.nodes.device) for key, value in rows.items()}
             side.down += wire.size({"period": seen.period, "ids": ids.int(), **came})
-            ids = ids.to(side.vertices.device)
+            ids = ids.to(side.nodes.device)
             side.received = corrected(self.terms, side.sight.graph, side.received, ids, came)
 
 
-def addressed(seen: Overseer, exchange: str, strict: bool) -> Tensor:
-    """Return the vertices (N,) that corrections are for."""
-    if strict:
-        return seen.around
-    return seen.unsummed if exchange == "fedgcn" else seen.around & seen.cut.border
-
-
 def _noted(seen: Overseer, name: str, sides: Sequence[Side], rows: Sequence[Tensor]) -> Overseer:
-    ids = torch.cat([side.vertices.cpu() for side in sides])
+    ids = torch.cat([side.nodes.cpu() for side in sides])
     return seen.noted(name, ids, torch.cat([part.cpu() for part in rows]))

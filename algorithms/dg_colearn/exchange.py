@@ -2,15 +2,15 @@
 
 With A the adjacency of the whole graph, self-loops included, L its part inside the clients and C = A - L what was cut,
 clients compute L X and L (L X) and lack the rest of A X and A² X.  A server that knows C, and is sent the rows of X and
-h = L X of vertices at the cut, returns for each vertex i
+h = L X of nodes at the cut, returns for each node i
 
     δ = (C X)_i  and  r = (C (h + δ))_i,  with which  A X = L X + δ  and  A² X = L (L X) + L δ + r   (`exact`).
 
-The paper's Eq. 6 adds C L X + C² X + C X to L² X instead: of L C it keeps only the vertex's own share, so that at
-vertex i the sum of δ over i's *local* neighbours is missing, and no vertex beside the cut is corrected at all
-(`paper`).  Path 0-1-2|3-4-5, cut between 2 and 3: Eq. 6 lacks X_3 at vertex 1 and X_2 at vertex 4.
+The paper's Eq. 6 adds C L X + C² X + C X to L² X instead: of L C it keeps only the node's own share, so that at
+node i the sum of δ over i's *local* neighbours is missing, and no node beside the cut is corrected at all
+(`paper`).  Path 0-1-2|3-4-5, cut between 2 and 3: Eq. 6 lacks X_3 at node 1 and X_2 at node 4.
 
-`A` may be weighted: `mean` divides the sum of vertex i by the degree d_i in the whole graph, with self-loop, `sym` by
+`A` may be weighted: `mean` divides the sum of node i by the degree d_i in the whole graph, with self-loop, `sym` by
 √(d_i d_j).  All of it is linear; a model with nonlinear layers is exact only with one exchange a layer.
 Graphs are undirected and without weights.
 """
@@ -21,25 +21,24 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from fedsim.data.graph import Graph
-from fedsim.learn.blocks import Csr
-from fedsim.learn.convolution import Norm, aggregate
-from fedsim.learn.products import times
+from fedsim.learn.engine.blocks import Csr
+from fedsim.learn.engine.products import times
+from fedsim.learn.layers.convolution import Norm
 
 TWO_LAYERS = ("exact", "paper", "full_graph")  # exchanges that are made of A X and A² X
 
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """What was cut of one snapshot: the owner (N,) of every vertex, and the edges (2, E) of the whole graph."""
+    """What was cut of one snapshot: the owner (N,) of every node, and the edges (2, E) of the whole graph."""
 
     edges: Tensor
     owner: Tensor
     norm: Norm = "sum"
 
     @property
-    def vertices(self) -> int:
-        """Vertices of the whole graph."""
+    def nodes(self) -> int:
+        """Nodes of the whole graph."""
         return len(self.owner)
 
     @cached_property
@@ -48,23 +47,23 @@ class Cut:
         source, target = self.edges
         owned = (self.owner[source] >= 0) & (self.owner[target] >= 0)
         found = self.edges[:, owned & (self.owner[source] != self.owner[target])]
-        return found[:, torch.argsort(found[1] * self.vertices + found[0])]
+        return found[:, torch.argsort(found[1] * self.nodes + found[0])]
 
     @cached_property
     def degree(self) -> Tensor:
-        """The degrees (N,) in the whole graph among owned vertices, a self-loop counted."""
+        """The degrees (N,) in the whole graph among owned nodes, a self-loop counted."""
         source, target = self.edges
         owned = (self.owner[source] >= 0) & (self.owner[target] >= 0)
-        return 1.0 + torch.bincount(target[owned], minlength=self.vertices).float()
+        return 1.0 + torch.bincount(target[owned], minlength=self.nodes).float()
 
     @cached_property
     def foreign(self) -> Tensor:
-        """The number (N,) of each vertex's neighbours at other clients."""
-        return torch.bincount(self.crossing[1], minlength=self.vertices)
+        """The number (N,) of each node's neighbours at other clients."""
+        return torch.bincount(self.crossing[1], minlength=self.nodes)
 
     @cached_property
     def border(self) -> Tensor:
-        """Which vertices (N,) have neighbours at other clients."""
+        """Which nodes (N,) have neighbours at other clients."""
         return self.foreign > 0
 
     @cached_property
@@ -78,10 +77,10 @@ class Cut:
             value = 1 / degree[target]
         else:
             value = (degree[source] * degree[target]).rsqrt()
-        return Csr(crow, source, value, (self.vertices, self.vertices))
+        return Csr(crow, source, value, (self.nodes, self.nodes))
 
     def across(self, rows: Tensor) -> Tensor:
-        """Return C times rows (N, F): for each vertex the sum over its neighbours at other clients."""
+        """Return C times rows (N, F): for each node the sum over its neighbours at other clients."""
         return times(self.matrix, rows)
 
     def exact(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
@@ -92,13 +91,8 @@ class Cut:
     def paper(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         """Return what Eqs. 5 and 6 add to L X and L² X: δ = C X, and C h + C δ + δ (its best reading).
 
-        If `A` is weighted, a vertex's own share of L δ is δ_i / d_i.
+        If `A` is weighted, a node's own share of L δ is δ_i / d_i.
         """
         first = self.across(x)
         own = first if self.norm == "sum" else first / self.degree.unsqueeze(1).to(first.dtype)
         return first, self.across(h) + self.across(first) + own
-
-
-def finish(local: Tensor, first: Tensor, second: Tensor, graph: Graph, norm: Norm) -> Tensor:
-    """Return A² X at a client (n, F) from L² X there, δ and r, zeros without a message."""
-    return local + aggregate(first, graph, norm) + second

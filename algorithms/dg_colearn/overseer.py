@@ -1,11 +1,11 @@
 """The overseer: the server of a graph that it knows and does not hold, between clients that hold parts (DG-CoLearn).
 
-It knows every snapshot's edges and the owners of the vertices, hence which are at a cut and which a change affects at
+It knows every snapshot's edges and the owners of the nodes, hence which are at a cut and which a change affects at
 their owner, and the last rows that clients have sent it.  It computes what clients lack of sums over neighbours
 (`exchange.Cut`).  It does not know features, labels or embeddings that were never sent.
 
 Rows have the names `h0` (features), `h1` (sums of them over local neighbours, or a layer's output), …; `known` marks
-the vertices whose rows are unaffected since they arrived, `summed` those that have received whole sums (1), and those
+the nodes whose rows are unaffected since they arrived, `summed` those that have received whole sums (1), and those
 whose sums have changed since (-1).
 """
 
@@ -19,10 +19,10 @@ from torch import Tensor
 
 from algorithms.dg_colearn.exchange import Cut
 from fedsim.data.graph import Graph
-from fedsim.data.temporal import Overview
-from fedsim.data.windows import changed_locally, inside
-from fedsim.learn.affected import within
-from fedsim.learn.convolution import Norm
+from fedsim.data.time.temporal import Overview
+from fedsim.data.time.windows import changed_locally, inside
+from fedsim.learn.continual.snapshots import within
+from fedsim.learn.layers.convolution import Norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Overseer:
 
     @cached_property
     def near(self) -> Tensor:
-        """The vertices (N,) affected inside the clients; a cut edge's change counts at its ends."""
+        """The nodes (N,) affected inside the clients; a cut edge's change counts at its ends."""
         owned = self.cut.owner >= 0
         if self.hops is None:
             return owned
@@ -69,21 +69,21 @@ class Overseer:
 
     @property
     def due(self) -> Tensor:
-        """The vertices (N,) whose rows are stale, or were never sent."""
+        """The nodes (N,) whose rows are stale, or were never sent."""
         known = self.rows.get("known")
         return self.cut.owner >= 0 if known is None else self.near | ((known[:, 0] == 0) & (self.cut.owner >= 0))
 
     @cached_property
     def resummed(self) -> Tensor:
-        """The vertices (N,) whose sums of features may have changed: `near`, and their cut neighbours."""
+        """The nodes (N,) whose sums of features may have changed: `near`, and their cut neighbours."""
         source, target = self.cut.crossing
-        found = self.near.clone()
-        found[target[self.near[source]]] = True
-        return found
+        reached = self.near.clone()
+        reached[target[self.near[source]]] = True
+        return reached
 
     @property
     def unsummed(self) -> Tensor:
-        """The vertices (N,) at the cut that lack whole sums, or have received outdated ones."""
+        """The nodes (N,) at the cut that lack whole sums, or have received outdated ones."""
         summed = self.rows.get("summed")
         if summed is None:
             return self.cut.border
@@ -95,26 +95,35 @@ class Overseer:
         owner = self.overview.owners[self.period]
         return len(np.unique(owner[owner >= 0])) > 1
 
+    def crosses(self, exchange: str, *, strict: bool) -> bool:
+        """Return whether this exchange has anything to send: always between two owners where it is `strict`."""
+        return self.shared if strict else bool((self.unsummed if exchange == "fedgcn" else self.cut.border).any())
+
+    def addressed(self, exchange: str, *, strict: bool) -> Tensor:
+        """Return the nodes (N,) that corrections are for."""
+        if strict:
+            return self.around
+        return self.unsummed if exchange == "fedgcn" else self.around & self.cut.border
+
     @cached_property
     def _inside(self) -> Graph:
         return Graph(edges=inside(self.cut.edges, self.cut.owner))  # type: ignore[typeddict-item]
 
-    def vertices(self, client: int, among: Tensor) -> Tensor:
-        """Return a client's vertices among these (N,), ascending."""
+    def nodes(self, client: int, among: Tensor) -> Tensor:
+        """Return a client's nodes among these (N,), ascending."""
         return (among & (self.cut.owner == client)).nonzero().squeeze(1)
 
     def at(self, period: int) -> "Overseer":
-        """Return the view of a later snapshot, in which affected vertices are no longer known."""
+        """Return the view of a later snapshot, in which affected nodes are no longer known."""
         seen = self
         for t in range(self.period + 1, period + 1):
-            seen = replace(seen, period=t, since=None)
-            if "known" in seen.rows:
-                known = seen.rows["known"].masked_fill(seen.near.unsqueeze(1), 0.0)
-                seen = replace(seen, rows={**seen.rows, "known": known})
-            if "summed" in seen.rows:
-                summed = seen.rows["summed"]
-                stale = seen.resummed.unsqueeze(1) & (summed == 1)
-                seen = replace(seen, rows={**seen.rows, "summed": summed.masked_fill(stale, -1.0)})
+            seen, rows = replace(seen, period=t, since=None), dict(seen.rows)
+            if "known" in rows:
+                rows["known"] = rows["known"].masked_fill(seen.near.unsqueeze(1), 0.0)
+            if "summed" in rows:
+                stale = seen.resummed.unsqueeze(1) & (rows["summed"] == 1)
+                rows["summed"] = rows["summed"].masked_fill(stale, -1.0)
+            seen = replace(seen, rows=rows)
         return seen
 
     def ahead(self, period: int, met: int | None = None) -> "Overseer":
@@ -128,18 +137,18 @@ class Overseer:
             return replace(self, period=period, since=None, rows={})
         return replace(self.at(period), since=self.period)
 
-    def noted(self, name: str, vertices: Tensor, rows: Tensor) -> "Overseer":
+    def noted(self, name: str, nodes: Tensor, rows: Tensor) -> "Overseer":
         """Return the view with these rows added."""
         known = self.rows.get(name)
-        known = rows.new_zeros(self.cut.vertices, rows.shape[1]) if known is None else known.clone()
-        known[vertices] = rows
+        known = rows.new_zeros(self.cut.nodes, rows.shape[1]) if known is None else known.clone()
+        known[nodes] = rows
         new = replace(self, rows={**self.rows, name: known})
         lasting = ("cut", "near", "around", "resummed", "_inside")
         new.__dict__.update({key: value for key, value in self.__dict__.items() if key in lasting})
         return new
 
     def answered(self, uploads: Sequence[Mapping[str, Tensor]]) -> "Overseer":
-        """Return the view with the clients' answers added, no two of them about the same vertex."""
+        """Return the view with the clients' answers added, no two of them about the same node."""
         seen = self
         for name in dict.fromkeys(name for upload in uploads for name in upload if name.startswith("h")):
             having = [upload for upload in uploads if name in upload]
@@ -148,17 +157,17 @@ class Overseer:
         fresh = [upload["ids"].long().cpu() for upload in uploads if "turn" in upload]
         return seen.noted("known", torch.cat(fresh), torch.ones(sum(map(len, fresh)), 1)) if fresh else seen
 
-    def summed(self, vertices: Sequence[Tensor]) -> "Overseer":
-        """Return the view after clients have received sums of these vertices, one tensor per client."""
-        if not vertices:
+    def summed(self, nodes: Sequence[Tensor]) -> "Overseer":
+        """Return the view after clients have received sums of these nodes, one tensor per client."""
+        if not nodes:
             return self
-        ids = torch.cat([own.long().cpu() for own in vertices])
+        ids = torch.cat([own.long().cpu() for own in nodes])
         return self.noted("summed", ids, torch.ones(len(ids), 1))
 
     def corrections(self, exchange: str, layer: int, k_min: int) -> Mapping[str, Tensor]:
         """Return the rows (N, F) by key of a graph from which clients get their parts, computed once.
 
-        `layer` is the one that a layerwise exchange corrects.  Vertices with fewer than `k_min` neighbours elsewhere
+        `layer` is the one that a layerwise exchange corrects.  Nodes with fewer than `k_min` neighbours elsewhere
         get zeros.  Empty if no rows have arrived.
         """
         key = exchange, layer, k_min

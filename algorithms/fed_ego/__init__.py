@@ -4,24 +4,24 @@ Source: Zhang, Xie, Li, Zheng and Chen, "FedEgo: Privacy-preserving Personalized
 Ego-graphs", ACM Transactions on Sensor Networks 2024.
 
 The model (ego_sage.py) is a reduction layer, averaged as in FedAvg, followed by the personal layers: GraphSAGE with a
-classifier.  After its training a client divides its training vertices into batches of `batch` and averages ("mashes")
+classifier.  After its training a client divides its training nodes into batches of `batch` and averages ("mashes")
 each batch's ego-graphs (egos.py) into one, of reduced features and one-hot labels, with noise N(0, σ²) on the features.
 The server trains the personal layers on all it has received, for `server_epochs` steps of Adam, each on a random share
 of the centres:  L = - mean Σ_c ȳ_c log p_c.  A client's next job begins with the server's reduction layer and
 
     θ_k ← λ_k θ_server + (1 - λ_k) θ_k,   λ_k = (EMD_k / 2)^½,   EMD_k = ‖p_k - p‖₁
 
-where p_k are the label shares of its training vertices, and p those of all centres in the clients' latest uploads.  A
+where p_k are the label shares of its training nodes, and p those of all centres in the clients' latest uploads.  A
 client without a model of its own takes the server's.
 
-Bytes of arrays, with S = 43 slots at fan-out 6 and 6, B = ⌈training vertices / batch⌉, hidden width h, C classes:
+Bytes of arrays, with S = 43 slots at fan-out 6 and 6, B = ⌈training nodes / batch⌉, hidden width h, C classes:
 
     up    4 |reduction| + B · 4 S (h + C)            down  4 |model| + 4 C (without C before the first upload)
 
 What the sources leave open, or what differs:
 
 - Local steps are the scenario's, on the whole graph; sampling applies where ego-graphs are made, once per job.
-- Slots of vertices that are not for training have labels of zeros, since these must not leak.  Only the labels of
+- Slots of nodes that are not for training have labels of zeros, since these must not leak.  Only the labels of
   centres are used.
 - Batches are of equal size, give or take one, so that the last is not smaller than the others.
 - The server learns at the clients' rate, as in the published settings, where both are 3e-4 (`server_lr`).
@@ -48,11 +48,10 @@ from fedsim.core.seeds import integer
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
-from fedsim.learn import ops, tree
 from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.learn.engine import ops, tree
+from fedsim.learn.engine.optimiser import Adam, descend, in_training
 from fedsim.learn.model import Model, Parameters
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.tasks.node_classification import classes_only
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,8 @@ class FedEgo(FedAvg):
     # ---- server
 
     def start(self) -> State:
-        """Return the first model; no labels are known yet.  Raises ScenarioError unless vertices are classified."""
-        classes_only(self.task, "'fed_ego' mixes vertex labels: take task: node_classification")
+        """Return the first model; no labels are known yet.  Raises ScenarioError unless nodes are classified."""
+        self.task.require_classes("'fed_ego' mixes node labels")
         return {**super().start(), "labels": {}, "updates": 0}
 
     def download(self, state: State, client: int, step: str) -> Tree:
@@ -96,7 +95,7 @@ class FedEgo(FedAvg):
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Average the reduction layers, note labels, and train the personal layers on the ego-graphs received."""
-        mean = self.average_of(replies, [reply.weight for reply in replies])
+        mean = self.aggregate(replies)
         model = {**state["model"], "reduction": tree.add(state["model"]["reduction"], mean)}
         sent = {r.client: r.upload["y"][:, 0].sum(0) for r in replies if len(r.upload["y"])}
         new = {**state, "model": model, "labels": {**state["labels"], **sent}, "updates": state["updates"] + 1}
@@ -109,19 +108,15 @@ class FedEgo(FedAvg):
         """Return the personal layers trained on ego-graphs (B, S, h) with centres' labels (B, C)."""
         graph, seed = egos.joined(x, self.fanout), integer(self.task.seed, "fed_ego", "server", number)
         generator = torch.Generator().manual_seed(seed)
-        seeds = torch.tensor([seed], device=x.device)
-        params = tree.transform(lambda leaf: leaf.unsqueeze(0).clone(), params)
-        leaves = [leaf.requires_grad_(True) for leaf in tree.leaves(params)]
-        optimiser = Adam(self.learning_rate if self.server_lr is None else self.server_lr)
-        moments = optimiser.start(tree.transform(torch.detach, params), 1)
-        for epoch in range(self.server_epochs):
+
+        def loss(params: Parameters, epoch: int) -> Tensor:
             drawn = torch.randperm(len(x), generator=generator)[: max(1, ceil(self.centres * len(x) - 1e-9))]
-            drawn = drawn.to(x.device)
-            seeded = Graph(**{**graph, "seed": ops.seed_steps(seeds, epoch, 0)})
+            drawn, seeded = drawn.to(x.device), in_training(graph, seed, epoch)
             logits = self.net.after(params, seeded["x"], seeded)[:: x.shape[1]]
-            loss = -(labels[drawn] * F.log_softmax(logits[drawn], 1)).sum(1).mean()
-            optimiser.apply(leaves, torch.autograd.grad(loss, leaves), moments)
-        return tree.at(tree.transform(torch.detach, params), 0)
+            return -(labels[drawn] * F.log_softmax(logits[drawn], 1)).sum(1).mean()
+
+        adam = Adam(self.learning_rate if self.server_lr is None else self.server_lr)
+        return descend(params, loss, adam, self.server_epochs)[0]
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the reading, and a forward pass and a backward one of twice its work for each epoch."""
@@ -149,7 +144,7 @@ class FedEgo(FedAvg):
     @torch.no_grad()
     def mashed(self, job: Job, model: Parameters) -> dict[str, Tensor]:
         """Return the mashed ego-graphs, x (B, S, h) and y (B, S, C)."""
-        data, generator = job.data, torch.Generator().manual_seed(integer(job.seed, "fed_ego", "egos"))
+        data, generator = job.data, ops.generator(job.seed, "fed_ego", "egos")
         centres = data["train"].nonzero().squeeze(1)
         order = torch.randperm(len(centres), generator=generator).to(centres.device)
         chosen = egos.sampled(data, centres[order], self.fanout, generator)
@@ -169,7 +164,7 @@ class FedEgo(FedAvg):
         return {"update": job.download["model"]["reduction"], "samples": 0, **like}
 
     def extra_steps(self, job: Job) -> float:
-        """Count the reduction of all vertices, and an addition a number mashed."""
+        """Count the reduction of all nodes, and an addition a number mashed."""
         numbers = self.task.examples(job.data, "train") * egos.slots(self.fanout)
         added = 1.0 * numbers * (self.task.model.hidden + self.task.classes)
         once = self.task.flops(job.data)
@@ -182,7 +177,7 @@ def personal(model: Parameters) -> Parameters:
 
 
 def shares_of(data: Graph, classes: int) -> Tensor:
-    """Return the shares (C,) of the labels of the training vertices, zeros where there are none."""
+    """Return the shares (C,) of the labels of the training nodes, zeros where there are none."""
     counts = torch.bincount(data["y"][data["train"]], minlength=classes).float()
     return counts / counts.sum().clamp(min=1)
 
@@ -197,9 +192,8 @@ def overall(state: State) -> Tensor:
 
 def mixing(own: Tensor, everybody: Tensor) -> float:
     """Return λ of shares of labels (C,); 1 where either is unknown."""
-    if not len(everybody) or not bool(own.any()):
-        return 1.0
-    return min(1.0, (egos.distance(own, everybody) / 2) ** 0.5)
+    known = len(everybody) and bool(own.any())
+    return min(1.0, (egos.distance(own, everybody) / 2) ** 0.5) if known else 1.0
 
 
 def mixed(received: Parameters, own: Parameters | None, shares: Tensor | None, everybody: Tensor) -> Parameters:
@@ -207,5 +201,4 @@ def mixed(received: Parameters, own: Parameters | None, shares: Tensor | None, e
     if own is None or shares is None:
         return received
     share = mixing(shares, everybody)
-    layers = tree.mean([personal(received), personal(own)], [share, 1 - share])
-    return {"reduction": received["reduction"], **layers}
+    return {**received, **tree.mean([personal(received), personal(own)], [share, 1 - share])}

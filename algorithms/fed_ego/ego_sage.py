@@ -11,7 +11,8 @@ import torch
 from torch import Generator, Tensor
 
 from fedsim.data.graph import Graph
-from fedsim.learn import dense, layout, ops
+from fedsim.learn.engine import layout, ops
+from fedsim.learn.layers import dense
 from fedsim.learn.model import Parameters
 from fedsim.learn.models.sage import SAGE
 
@@ -37,7 +38,7 @@ class EgoSAGE(SAGE):
     def inner(self, params: Parameters, h: Tensor, graph: Graph) -> Tensor:
         """Return the embedding (N, hidden) of reduced features (N, hidden)."""
         for i in range(1, self.layers + 1):
-            new: Tensor = self.layer(params[f"layer{i}"], h, graph)  # type: ignore[no-untyped-call]
+            new: Tensor = self.layer(params[f"layer{i}"], h, graph)
             h = ops.dropout(torch.relu(new), self.dropout, graph, i)
         return h
 
@@ -58,11 +59,11 @@ class EgoSAGE(SAGE):
         """Return the operations of the reduction."""
         return 2.0 * layout.of(graph).nonzeros * self.hidden
 
-    def after_flops(self, vertices: int, edges: int, classes: int) -> float:
+    def after_flops(self, nodes: int, edges: int, classes: int) -> float:
         """Return the operations of what comes after it."""
-        numbers = vertices * self.hidden
-        each: float = self.layer_flops(vertices, edges, numbers, self.hidden, self.hidden)  # type: ignore[no-untyped-call]
-        return self.layers * each + 2.0 * vertices * self.hidden * classes
+        numbers = nodes * self.hidden
+        each: float = self.layer_flops(nodes, edges, numbers, self.hidden, self.hidden)
+        return self.layers * each + 2.0 * nodes * self.hidden * classes
 
     def flops(self, graph: Graph, classes: int) -> float:
         """Return the operations of one forward pass."""

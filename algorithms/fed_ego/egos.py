@@ -1,7 +1,7 @@
 """Ego-graphs of fixed shape, and their means (FedEgo: Zhang et al., ACM TOSN 2024).
 
 An ego-graph of fan-out (f1, f2) has 1 + f1 + f1 f2 slots: the centre, f1 of its neighbours, f2 of each one's; slot
-1 + f1 + f2 i + j is joined to slot 1 + i.  Neighbours are drawn with replacement, and a vertex without any counts as
+1 + f1 + f2 i + j is joined to slot 1 + i.  Neighbours are drawn with replacement, and a node without any counts as
 its own neighbour.  A batch of centres is averaged ("mashed") into one: slot by slot the mean of features and of labels.
 The edges are the same in all of them and need not be sent.
 """
@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from fedsim.data.graph import Graph, graph_of
-from fedsim.learn import layout
+from fedsim.learn.engine import layout
 
 
 def slots(fanout: Sequence[int]) -> int:
@@ -28,8 +28,8 @@ def edges(fanout: Sequence[int]) -> Tensor:
 
 
 def sampled(graph: Graph, centres: Tensor, fanout: Sequence[int], generator: Generator) -> Tensor:
-    """Return the vertices (n, S) in the slots of each centre's (n,) ego-graph."""
-    matrix = layout.of(graph).total.rows
+    """Return the nodes (n, S) in the slots of each centre's (n,) ego-graph."""
+    matrix = layout.of(graph).matrix("sum").rows
     crow, column = matrix.crow.long(), matrix.column.long()
 
     def drawn(of: Tensor, count: int) -> Tensor:
@@ -51,7 +51,7 @@ def batches(count: int, size: int) -> int:
 
 
 def mashed(rows: Tensor, chosen: Tensor, size: int) -> Tensor:
-    """Return the means (B, S, F) of rows (N, F) over batches of the chosen vertices (n, S).
+    """Return the means (B, S, F) of rows (N, F) over batches of the chosen nodes (n, S).
 
     The B batches, of at most `size`, are of equal size, give or take one.
     """

@@ -7,7 +7,7 @@ trained by plain gradient descent on pairs (P, c) of a client's prototype and it
 - `margin`: −log softmax_c'(−‖P − P̄_c'‖ − δ [c' = c])[c], where δ is the largest distance of a class's mean to the one
   nearest to it, 100 at most (FedTGP).
 
-A class that no client has sent only takes part as a class to keep away from; whoever sends P̄ should leave it out.
+A class that no client has sent only takes part as a class to keep away from; leave it out when P̄ is sent.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from fedsim.learn import ops
+from fedsim.learn.engine import ops
 from fedsim.learn.model import fan_in
 
 Net = dict[str, Tensor]
@@ -26,11 +26,14 @@ FARTHEST = 100.0  # that a margin can be (FedTGP)
 
 @dataclass(frozen=True)
 class Objective:
-    """What the pairs are fitted by; `sign` and `tau` are of `cosine` alone."""
+    """What the pairs are fitted by, and for how long; `sign` and `tau` are of `cosine` alone."""
 
     kind: Literal["cosine", "margin"] = "cosine"
     sign: float = 1.0  # s
     tau: float = 1.0  # τ
+    epochs: int = 100
+    batch: int = 10  # pairs of a step
+    rate: float = 0.01  # the learning rate
 
     def loss(self, rows: Tensor, labels: Tensor, table: Tensor, margin: float) -> Tensor:
         """Return the mean loss of prototypes (n, H) with these classes (n,), given P̄ (C, H)."""
@@ -43,13 +46,10 @@ class Objective:
 
 def drawn(classes: int, width: int, generator: Generator) -> Net:
     """Return E and φ as they are before any training, on the CPU."""
-    return {
-        "table": torch.randn(classes, width, generator=generator),
-        "weight1": fan_in(width, generator, (width, width)),
-        "bias1": fan_in(width, generator, (width,)),
-        "weight2": fan_in(width, generator, (width, width)),
-        "bias2": fan_in(width, generator, (width,)),
-    }
+    net = {"table": torch.randn(classes, width, generator=generator)}
+    for i in (1, 2):
+        net |= {f"weight{i}": fan_in(width, generator, (width, width)), f"bias{i}": fan_in(width, generator, (width,))}
+    return net
 
 
 def table_of(net: Net) -> Tensor:
@@ -67,28 +67,18 @@ def margin_of(rows: Tensor, labels: Tensor) -> float:
     return min(FARTHEST, float(apart.fill_diagonal_(float("inf")).amin(1).max()))
 
 
-def fitted(
-    net: Net,
-    rows: Tensor,
-    labels: Tensor,
-    objective: Objective,
-    generator: Generator,
-    *,
-    epochs: int,
-    batch: int,
-    rate: float,
-) -> Net:
-    """Return the net after `epochs` passes over the pairs, in batches of a new random order for each pass."""
+def fitted(net: Net, rows: Tensor, labels: Tensor, objective: Objective, generator: Generator) -> Net:
+    """Return the net after all epochs over the pairs, in batches of a new random order for each."""
     params = {name: leaf.clone().requires_grad_(True) for name, leaf in net.items()}
     margin = margin_of(rows, labels) if objective.kind == "margin" else 0.0
-    for _ in range(epochs if len(rows) else 0):
+    for _ in range(objective.epochs if len(rows) else 0):
         order = torch.randperm(len(rows), generator=generator).to(rows.device)
-        for few in torch.split(order, batch):
+        for few in torch.split(order, objective.batch):
             loss = objective.loss(rows[few], labels[few], table_of(params), margin)
             grads = torch.autograd.grad(loss, list(params.values()))
             with torch.no_grad():
                 for leaf, grad in zip(params.values(), grads, strict=True):
-                    leaf -= rate * grad
+                    leaf -= objective.rate * grad
     return {name: leaf.detach() for name, leaf in params.items()}
 
 

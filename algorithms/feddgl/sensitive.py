@@ -1,13 +1,13 @@
-"""Sensitive vertices: those that a change makes a model forget, to be held by distillation (FedDGL, Eqs. 4-10).
+"""Sensitive nodes: those that a change makes a model forget, to be held by distillation (FedDGL, Eqs. 4-10).
 
-Candidates are training vertices that were learned before, are not active now, and lie so far from all that are that
+Candidates are training nodes that were learned before, are not active now, and lie so far from all that are that
 no message of an L-layer model comes from there, along any edge that there has ever been at the client.  Of those that
 the old model had learned well (loss below q times their mean), the most sensitive have lost most: their loss in the
 new snapshot less that in the old one, both of the old model.
 
-A vertex is active if it has an edge (`edges`).  If it were active by having changed (`changed`), candidates of a model
+A node is active if it has an edge (`edges`).  If it were active by having changed (`changed`), candidates of a model
 without memory would have the same inputs in both snapshots: nothing is lost, and the order is arbitrary.
-Only labels of training vertices are read.  Vertices that have left the client are no candidates.
+Only labels of training nodes are read.  Nodes that have left the client are no candidates.
 """
 
 import math
@@ -19,39 +19,38 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedsim.data.graph import Graph, with_keys, with_masks
-from fedsim.learn import layout, replay, tree
-from fedsim.learn.affected import within
+from fedsim.learn.continual import replay
+from fedsim.learn.continual.snapshots import places, within
+from fedsim.learn.engine import layout, tree
+from fedsim.learn.layers.recurrent import Recurrent
 from fedsim.learn.model import Parameters
-from fedsim.learn.recurrent import Recurrent
-from fedsim.learn.snapshots import places
 from fedsim.learn.task import Task
 
 Rule = Literal["edges", "changed"]
 
 
 def active(graph: Graph, rule: Rule = "edges") -> Tensor:
-    """Return which vertices (N,) are active in a snapshot; in a graph that does not change all of them."""
-    if "vertex" not in graph:
+    """Return which nodes (N,) are active in a snapshot; in a graph that does not change all of them."""
+    if "node" not in graph:
         return torch.ones_like(graph["train"])
-    return layout.of(graph).degree > 1 if rule == "edges" else graph["changed"]  # a degree counts the vertex itself
+    return layout.of(graph).degree > 1 if rule == "edges" else graph["changed"]  # a degree counts the node itself
 
 
 def candidates(graph: Graph, learned: Tensor, ever: Tensor, hops: int, rule: Rule = "edges") -> Tensor:
-    """Return which vertices (N,) can be forgotten.
+    """Return which nodes (N,) can be forgotten.
 
-    `learned` are numbers of vertices, ascending; `ever` (2, E) the edges that there have been, by those numbers too.
+    `learned` are numbers of nodes, ascending; `ever` (2, E) the edges that there have been, by those numbers too.
     """
-    number = graph["vertex"]
-    ends, there = places(number, ever.flatten())
-    inside = there.view(2, -1).all(0)
-    edges = torch.cat([ends.view(2, -1)[:, inside], graph["edges"]], dim=1)
+    number = graph["node"]
+    ends, found = (part.view(2, -1) for part in places(number, ever.flatten()))
+    edges = torch.cat([ends[:, found.all(0)], graph["edges"]], dim=1)
     known = Graph(edges=edges)  # type: ignore[typeddict-item]
     return graph["train"] & ~within(known, active(graph, rule), hops) & places(learned, number)[1]
 
 
 @torch.no_grad()
 def losses(task: Task, params: Parameters, graph: Graph, rows: Tensor) -> Tensor:
-    """Return a model's cross-entropy at these vertices."""
+    """Return a model's cross-entropy at these nodes."""
     logits = task.forward(tree.stack([params]), graph)[rows]
     return F.cross_entropy(logits, graph["y"][rows], reduction="none")
 
@@ -61,36 +60,35 @@ def choose(
 ) -> Tensor:
     """Return the most sensitive of the candidates `among` (N,), as rows of the graph; none where none qualify."""
     rows = among.nonzero().squeeze(1)
-    old_rows, there = places(before["vertex"], graph["vertex"][rows])
+    old_rows, there = places(before["node"], graph["node"][rows])
     rows, old_rows = rows[there], old_rows[there]
     if not len(rows):
         return rows
     old = losses(task, params, before, old_rows)
     well = old < q * old.mean()
     lost = losses(task, params, graph, rows)[well] - old[well]
-    wanted = min(len(lost), math.ceil(share * len(rows)))
-    return rows[well][torch.argsort(lost, descending=True, stable=True)[:wanted]]
+    return rows[well][torch.argsort(lost, descending=True, stable=True)[: math.ceil(share * len(rows))]]
 
 
 @torch.no_grad()
-def taught(task: Task, teacher: Parameters, before: Graph, vertices: Tensor) -> Tensor:
-    """Return the embeddings (n, H), of length 1, that the teacher gives these vertices in the snapshot before."""
-    place = places(before["vertex"], vertices)[0]
+def taught(task: Task, teacher: Parameters, before: Graph, nodes: Tensor) -> Tensor:
+    """Return the embeddings (n, H), of length 1, that the teacher gives these nodes in the snapshot before."""
+    place = places(before["node"], nodes)[0]
     return F.normalize(task.embed(tree.stack([teacher]), before)[place], dim=1)
 
 
 def whole(task: Task, rule: Rule) -> bool:
-    """Return whether vertices cannot be held without the graph around them.
+    """Return whether nodes cannot be held without the graph around them.
 
-    So it is with vertices that have edges, and with models that compute anything from a whole graph.
+    So it is with nodes that have edges, and with models that compute anything from a whole graph.
     """
     return rule == "changed" or (isinstance(task.model, Recurrent) and task.model.pools())
 
 
 def held(graph: Graph, rows: Tensor, targets: Tensor, *, whole: bool) -> Graph:
-    """Return a graph that trains on these vertices alone, with the embeddings `target` that they are drawn to.
+    """Return a graph that trains on these nodes alone, with the embeddings `target` that they are drawn to.
 
-    It is the vertices without edges, or the `whole` graph; a graph of no vertices where there are none to hold.
+    It is the nodes without edges, or the `whole` graph; a graph of no nodes where there are none to hold.
     """
     if not whole or not len(rows):
         return with_keys(replay.isolated(graph, rows), {"target": targets})
@@ -104,12 +102,12 @@ def held(graph: Graph, rows: Tensor, targets: Tensor, *, whole: bool) -> Graph:
 def nobody(task: Task, graph: Graph) -> Graph:
     """Return what there is to hold where nothing can have been forgotten."""
     rows = torch.zeros(0, dtype=torch.long, device=graph["y"].device)
-    return held(graph, rows, torch.zeros(0, task.model.hidden, device=graph["y"].device), whole=False)
+    return held(graph, rows, torch.zeros(0, task.model.embedding_width, device=graph["y"].device), whole=False)
 
 
 def notes(memory: Mapping[str, Any], graph: Graph, own: Tensor) -> dict[str, Tensor]:
-    """Return what a client keeps of a snapshot: `learned`, now with the vertices `own` (N,), and `ever` (2, E)."""
-    learned, edges = graph["vertex"][own], graph["vertex"][graph["edges"]]
+    """Return what a client keeps of a snapshot: `learned`, now with the nodes `own` (N,), and `ever` (2, E)."""
+    learned, edges = graph["node"][own], graph["node"][graph["edges"]]
     if "ever" in memory:
         learned = torch.cat([memory["learned"], learned])
         edges = torch.cat([memory["ever"], edges], dim=1)

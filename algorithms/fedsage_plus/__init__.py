@@ -1,7 +1,7 @@
 """FedSage+: generated neighbours in place of those that other clients hold (Zhang et al., NeurIPS 2021).
 
 The classifier is GraphSAGE (mean, two layers) of the scenario's width and dropout.  In each new period a client hides
-⌊`hide` · n_val⌋ of its validation vertices and trains its generator (neighbours.py) for `generator_epochs` on
+⌊`hide` · n_val⌋ of its validation nodes and trains its generator (neighbours.py) for `generator_epochs` on
 
     (smooth-L1 of the counts + greedy loss + cross-entropy on the mended graph + Σ_{j≠i} greedy loss at client j) / K
 
@@ -10,9 +10,9 @@ rest of the period.  All parts of the generator are trained in one phase, as in 
 Generators stay local and restart from their previous weights in a new period, with fresh moments of Adam.
 
 Exchanges.  Every round begins with `offer`.  A client with epochs left sends fGen and the latents of its n training
-vertices up, once; the others send five bytes.  If there is an offer, the round continues with `judge`: each client of
+nodes up, once; the others send five bytes.  If there is an offer, the round continues with `judge`: each client of
 the cohort gets the offers of the others and returns for each the gradients by fGen and latents of its greedy loss
-against the features of five random neighbours of n random vertices of its own.  The next `offer` brings a client its
+against the features of five random neighbours of n random nodes of its own.  The next `offer` brings a client its
 K − 1 separate gradients; it takes its step and offers again, or is done.  Neither step counts as an update of the
 model.  So the server need not know when a period begins: a client that holds a new one offers, whenever it arrives or
 joins, and a client that is done only judges.  Gradients name the offer that they judge.  If some are lost, K counts
@@ -28,33 +28,32 @@ in raw numbers, through the server; counted by ordered pair, as if clients were 
 Lᵢ).  Both public repositories read the other clients' features directly instead.  The classifier's round is FedAvg's.
 
 What the recipes leave open: the classifier in the generator's loss is part of the generator, initialised and trained
-with it, and never sent; the count that j would need of each vertex of i does not travel, so all five guesses count
-there.  A client without a training vertex neither offers nor mends.
+with it, and never sent; the count that j would need of each node of i does not travel, so all five guesses count
+there.  A client without a training node neither offers nor mends.
 
 `scored` chooses the graphs that classifiers are scored on.  `mended`, as OpenFGL does once its generators are trained:
-each period's graph with the vertices generated for it, in the same splits; the client's own graph until then.  Periods
-that share one graph (edges between tasks kept) share the vertices that were generated last.  Snapshots are scored as
-they are.  `own`: without generated vertices, as the split all_periods requires.
+each period's graph with the nodes generated for it, in the same splits; the client's own graph until then.  Periods
+that share one graph (edges between tasks kept) share the nodes that were generated last.  Snapshots are scored as
+they are.  `own`: without generated nodes, as the split all_periods requires.
 
 The clock bills what is computed: encoder, fGen and its gradients, the classifier on the mended graph, Adam, and later
-rounds on the mended graph, with as many generated vertices as hiding cuts edges on average.
+rounds on the mended graph, with as many generated nodes as hiding cuts edges on average.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedsage_plus import mending
 from algorithms.fedsage_plus.neighbours import NeighGen, stepped
-from fedsim.core.seeds import integer
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
-from fedsim.learn import ops, tree
 from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.learn.engine import ops, tree
 from fedsim.learn.model import Model
 from fedsim.learn.models.sage import SAGE
 
@@ -63,20 +62,20 @@ from fedsim.learn.models.sage import SAGE
 class FedSagePlus(FedAvg):
     """Smaller widths make the exchange cheaper in the same proportion."""
 
-    title: ClassVar[str] = "FedSage+"
+    title = "FedSage+"
 
     aggregates = True
     own_steps = True
     sees_past = True
     prepares = frozenset({"offer", "judge"})
 
-    scored: Literal["mended", "own"] = "mended"  # graphs used for scoring: with generated vertices, or without
+    scored: Literal["mended", "own"] = "mended"  # graphs used for scoring: with generated nodes, or without
     agg: Literal["weighted", "uniform"] = "weighted"  # average of the classifiers; the repositories average uniformly
     generator_epochs: Count = 20  # training epochs of the generator in each new period
-    hide: Fraction = 0.5  # share of the validation vertices hidden to train the generator
-    most: Count = 5  # most generated neighbours per vertex
+    hide: Fraction = 0.5  # share of the validation nodes hidden to train the generator
+    most: Count = 5  # most generated neighbours per node
     encoder: Count = 64  # width of the generator's encoder
-    latent: Count = 128  # size of the latent vector of a vertex
+    latent: Count = 128  # size of the latent vector of a node
     narrow: Count = 256  # width of fGen's first layer
     wide: Count = 2048  # width of fGen's second layer
     generator_dropout: Fraction = 0.5  # dropout before fGen's last layer
@@ -124,16 +123,12 @@ class FedSagePlus(FedAvg):
             offers = {reply.client: reply.upload for reply in replies if reply.upload}
             return {**state, **idle, "offers": offers, "present": len(replies)}
         if step == "judge":
-            return {**state, **idle, "gradients": self.sorted_out(state["offers"], replies)}
+            offers = state["offers"].items()  # gradients name the offer that they judge
+            judged = {client: {"number": offer["number"], "parts": []} for client, offer in offers}
+            for key, gradients in (item for reply in replies for item in reply.upload.items()):
+                judged[int(key)]["parts"].append(gradients)
+            return {**state, **idle, "gradients": judged}
         return {**super().update(state, replies, step), **idle}
-
-    def sorted_out(self, offers: Mapping[int, Tree], replies: Sequence[Reply]) -> dict[int, Any]:
-        """Return each offering client's gradients, with the number of the offer that they judge."""
-        found = {client: {"number": offer["number"], "parts": []} for client, offer in offers.items()}
-        for reply in replies:
-            for key, gradients in reply.upload.items():
-                found[int(key)]["parts"].append(gradients)
-        return found
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return zero for what is only relayed."""
@@ -178,8 +173,8 @@ class FedSagePlus(FedAvg):
             return {"number": number, "generator": note["params"]["features"], "latents": z}
         graph = neighgen.filled(note["params"], job.data, self.random(job, "mend"))
         job.memory["mended"] = {"period": job.period, "through": True, "graph": graph}
-        earlier = (one for one in job.memory.get("filled", ()) if not mending.extends(one, job.data))
-        job.memory["filled"] = (graph, *earlier)
+        earlier = job.memory.get("filled", ())
+        job.memory["filled"] = (graph, *(other for other in earlier if not mending.extends(other, job.data)))
         job.memory["generator"] = {**note, "awaits": False, "impaired": None, "moments": None}
         return {}
 
@@ -197,14 +192,13 @@ class FedSagePlus(FedAvg):
 
     def begun(self, job: Job) -> dict[str, Any]:
         """Return the client's notes on its generator, fresh ones in a new period."""
-        note = job.memory.get("generator")
-        if note is not None and note["period"] == job.period:
+        drawn = self.random(job, "generator")
+        note = job.memory.get("generator") or {"params": self.neighgen.init(drawn), "number": 0}
+        if note.get("period") == job.period:
             return note
-        params = self.neighgen.init(self.random(job, "generator")) if note is None else note["params"]
-        number = 0 if note is None else note["number"]
         impaired = mending.impaired(job.data, self.hide, self.most, self.random(job, "hide"))
-        fresh = {"period": job.period, "epoch": 0, "awaits": False, "number": number}
-        return {**fresh, "params": params, "moments": None, "impaired": impaired}
+        fresh = {"period": job.period, "epoch": 0, "awaits": False, "moments": None, "impaired": impaired}
+        return {**note, **fresh}
 
     def improved(self, job: Job, note: Memory) -> dict[str, Any]:
         """Return the notes after the optimiser's step, with the gradients of this offer's judges."""
@@ -215,14 +209,13 @@ class FedSagePlus(FedAvg):
         return {**note, "params": params, "moments": moments, "epoch": note["epoch"] + 1, "awaits": False}
 
     def judge(self, job: Job) -> Tree:
-        """Return the gradients of each offer; none if the client has no edge to judge by."""
-        return {key: self.judged(job, key, offer) for key, offer in self.judgeable(job).items()}
-
-    def judged(self, job: Job, key: str, offer: Tree) -> Tree:
-        """Return the gradients of one offer against random neighbours of the client's own."""
-        noise = self.random(job, "judge", key)
-        true = mending.strangers(job.data, len(offer["latents"]), self.most, noise)
-        return self.neighgen.judged(offer["generator"], offer["latents"], true, noise)
+        """Return the gradients of each offer against random neighbours of the client's own; none if it has no edge."""
+        gradients = {}
+        for key, offer in self.judgeable(job).items():
+            noise = self.random(job, "judge", key)
+            true = mending.strangers(job.data, len(offer["latents"]), self.most, noise)
+            gradients[key] = self.neighgen.judged(offer["generator"], offer["latents"], true, noise)
+        return gradients
 
     def judgeable(self, job: Job) -> dict[str, Tree]:
         """Return the offers that the client can judge."""
@@ -230,13 +223,13 @@ class FedSagePlus(FedAvg):
 
     def random(self, job: Job, *what: object) -> torch.Generator:
         """Return the job's random stream of that name."""
-        return torch.Generator().manual_seed(integer(job.seed, "fedsage_plus", *what))
+        return ops.generator(job.seed, "fedsage_plus", *what)
 
     def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         if job.step == "judge":
             offers = self.judgeable(job).items()
-            return {key: {"generator": one["generator"], "latents": one["latents"]} for key, one in offers}
+            return {key: {"generator": offer["generator"], "latents": offer["latents"]} for key, offer in offers}
         if job.step == "offer":
             if not self.due(job):
                 return {}
@@ -248,14 +241,14 @@ class FedSagePlus(FedAvg):
 
     @property
     def sees_more(self) -> bool:  # type: ignore[override]  # declared by an option
-        """Whether scored graphs hold generated vertices."""
+        """Whether scored graphs hold generated nodes."""
         return self.scored == "mended"
 
     def sees(self, memory: Memory, graph: Graph) -> Graph:
         """Return the graph as the client has mended it, or as it is."""
         if self.scored == "own":
             return graph
-        return next((one for one in memory.get("filled", ()) if mending.extends(one, graph)), graph)
+        return next((mended for mended in memory.get("filled", ()) if mending.extends(mended, graph)), graph)
 
     # ---- what it costs
 
@@ -268,8 +261,12 @@ class FedSagePlus(FedAvg):
 
     def extra_steps(self, job: Job) -> float:
         """Return the generator's work, in training steps of the client's own graph."""
-        works = {"offer": self.offer_flops, "judge": self.judge_flops}
-        operations = works[job.step](job) if job.step in works else 0.0
+        if job.step == "train":
+            return 0.0
+        if job.step == "offer":
+            operations = self.offer_flops(job)
+        else:  # a pass through fGen and back for each offer
+            operations = sum(3 * self.neighgen.flops(len(offer["latents"])) for offer in self.judgeable(job).values())
         return operations / self.task.flops(job.data) if operations else 0.0
 
     def offer_flops(self, job: Job) -> float:
@@ -283,12 +280,6 @@ class FedSagePlus(FedAvg):
         note = job.memory.get("generator")
         if note is None or note["period"] != job.period or not note["awaits"]:
             return total
-        numbers = tree.count(note["params"]) + tree.count(job.download)
-        step = 3 * (encoding + neighgen.flops(len(mending.reach(graph)))) + mending.flops(
-            self.task, graph, self.hide, self.most
-        )
-        return total + step + 12.0 * numbers
-
-    def judge_flops(self, job: Job) -> float:
-        """Return the operations of a pass through fGen and back for each offer."""
-        return sum(3 * self.neighgen.flops(len(offer["latents"])) for offer in self.judgeable(job).values())
+        step = 3 * (encoding + neighgen.flops(len(mending.reach(graph))))
+        step += mending.flops(self.task, graph, self.hide, self.most)
+        return total + step + 12.0 * (tree.count(note["params"]) + tree.count(job.download))

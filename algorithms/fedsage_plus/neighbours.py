@@ -1,18 +1,18 @@
 """NeighGen: a generator of missing neighbours (Zhang et al., "Subgraph Federated Learning with Missing Neighbor
 Generation", NeurIPS 2021, Section 3).
 
-A vertex's latents z come from an encoder, two layers of GraphSAGE.  dGen, linear with a rectifier, predicts how many
+A node's latents z come from an encoder, two layers of GraphSAGE.  dGen, linear with a rectifier, predicts how many
 of its neighbours are missing; fGen draws M of them:
 
     h = relu(relu((z + ε) W₁ + b₁) W₂ + b₂),   ε ~ N(0, I),   x̂ⱼ = tanh(dropout(h) Vⱼ + cⱼ),   j = 1 … M
 
 The greedy loss compares each predicted neighbour, the first ⌊dGen⌋ of the M, with the most similar true one:
 
-    L = Σᵥ Σ_{j ≤ dᵥ} min_k ‖x̂ᵥⱼ − xᵥₖ‖² / (n M F),   zero for a vertex that lacks none
+    L = Σᵥ Σ_{j ≤ dᵥ} min_k ‖x̂ᵥⱼ − xᵥₖ‖² / (n M F),   zero for a node that lacks none
 
 The paper's last layer of M · F outputs is split here into M layers of F, with the same values, so that unused
 neighbours are not computed.  Noise is also drawn when a graph is mended, dropout only in training.  dGen's bias starts
-at 1: with the usual draw, the rectifier is zero at every training vertex of one client in five on Cora, and stays zero.
+at 1: with the usual draw, the rectifier is zero at every training node of one client in five on Cora, and stays zero.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,9 @@ from torch.optim.adam import adam
 from algorithms.fedsage_plus import mending
 from algorithms.fedsage_plus.mending import Impaired
 from fedsim.core.wire import Spec
-from fedsim.data.graph import Graph
-from fedsim.learn import tree
+from fedsim.data.graph import Graph, with_keys
+from fedsim.learn.engine import tree
+from fedsim.learn.layers import dense
 from fedsim.learn.model import fan_in
 from fedsim.learn.models.sage import SAGE
 from fedsim.learn.task import Task
@@ -52,10 +53,7 @@ class NeighGen:
         drawn = {
             "encoder": self.encoder.init(self.task.features, self.latent, generator),
             "count": count,
-            "features": {
-                name: {key: fan_in(spec["weight"].shape[0], generator, one.shape) for key, one in spec.items()}
-                for name, spec in self.like().items()
-            },
+            "features": {name: dense.layer(*ends, generator) for name, ends in self.sizes.items()},
             "classifier": self.task.model.init(self.task.features, self.task.outputs, generator),
         }
         return tree.to(drawn, self.task.device)
@@ -65,18 +63,19 @@ class NeighGen:
         """The encoder, without dropout, so that what was sent can be recomputed."""
         return SAGE(hidden=self.hidden, layers=2, dropout=0.0)
 
+    @property
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """The inputs and outputs of fGen's layers."""
+        layers = {"layer1": (self.latent, self.narrow), "layer2": (self.narrow, self.wide)}
+        return layers | {f"neighbour{j}": (self.wide, self.task.features) for j in range(1, self.most + 1)}
+
     def like(self) -> dict[str, dict[str, Spec]]:
         """Return fGen's shapes."""
-        own = [self.latent, self.narrow, self.wide]
-        sizes = {f"layer{i}": own[i - 1 : i + 1] for i in (1, 2)}
-        sizes |= {f"neighbour{j}": [self.wide, self.task.features] for j in range(1, self.most + 1)}
-        return {
-            name: {"weight": Spec((a, b), "float32"), "bias": Spec((b,), "float32")} for name, (a, b) in sizes.items()
-        }
+        return {name: dense.layer_like(*ends) for name, ends in self.sizes.items()}
 
     def flops(self, rows: int) -> float:
         """Return the operations of one forward pass of fGen for a number of rows."""
-        return 2.0 * rows * sum(one["weight"].shape[0] * one["weight"].shape[1] for one in self.like().values())
+        return 2.0 * rows * sum(inputs * outputs for inputs, outputs in self.sizes.values())
 
     # ---- what it computes
 
@@ -88,7 +87,7 @@ class NeighGen:
         """Return dGen's predictions (N,), not truncated."""
         return torch.relu(z @ params["count"]["weight"] + params["count"]["bias"])
 
-    def whole(self, predicted: Tensor) -> Tensor:
+    def truncated(self, predicted: Tensor) -> Tensor:
         """Return the predictions truncated, at most M."""
         return predicted.detach().long().clamp(max=self.most)
 
@@ -123,12 +122,11 @@ class NeighGen:
         return torch.cat(features), torch.cat(rows), torch.cat(which)
 
     def filled(self, params: Parameters, graph: Graph, noise: Generator) -> Graph:
-        """Return the graph mended by what the generator predicts for every vertex."""
+        """Return the graph mended by what the generator predicts for every node."""
         with torch.no_grad():
             z = self.latents(params, graph)
-            x, owner, _ = self.generated(
-                params["features"], z, self.whole(self.counts(params, z)), noise, training=False
-            )
+            counts = self.truncated(self.counts(params, z))
+            x, owner, _ = self.generated(params["features"], z, counts, noise, training=False)
         return mending.mended(graph, x, owner)
 
     # ---- what it learns from
@@ -141,7 +139,8 @@ class NeighGen:
         predicted = self.counts(params, z)
         degree = torch.nn.functional.smooth_l1_loss(predicted[impaired.rows], impaired.counts)
         near = impaired.reach
-        x, place, which = self.generated(params["features"], z[near], self.whole(predicted)[near], noise, training=True)
+        counts = self.truncated(predicted[near])
+        x, place, which = self.generated(params["features"], z[near], counts, noise, training=True)
         owner = near[place]
         on = torch.searchsorted(impaired.rows, owner).clamp(max=len(impaired.rows) - 1)
         train = impaired.rows[on] == owner
@@ -149,9 +148,8 @@ class NeighGen:
         at = on[train], which[train]
         guess = x.new_zeros(*shape, x.shape[1]).index_put(at, x[train])
         drawn = torch.zeros(shape, dtype=torch.bool, device=x.device).index_put(at, torch.ones_like(train[train]))
-        label = self.task.loss(
-            tree.stack([params["classifier"]]), Graph(**{**mending.mended(impaired.graph, x, owner), "seed": seed})
-        )
+        graph = with_keys(mending.mended(impaired.graph, x, owner), {"seed": seed})
+        label = self.task.loss(tree.stack([params["classifier"]]), graph)
         return degree + greedy(guess, impaired.lost, drawn, impaired.real) + label.sum()
 
     def foreign_loss(self, fgen: Parameters, z: Tensor, true: Tensor, noise: Generator) -> Tensor:
@@ -177,9 +175,7 @@ class NeighGen:
         loss = self.local_loss(own, z, impaired, noise, seed)
         for one in foreign:
             loss = loss + (one["latents"] * z[impaired.rows]).sum()
-        leaves = list(tree.leaves(own))
-        found = torch.autograd.grad(loss, leaves, allow_unused=True)
-        grads = [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in zip(leaves, found, strict=True)]
+        grads = list(torch.autograd.grad(loss, list(tree.leaves(own)), materialize_grads=True))
         result: Parameters = _rebuilt(own, grads)
         for one in foreign:
             torch._foreach_add_(list(tree.leaves(result["features"])), list(tree.leaves(one["generator"])))
@@ -204,8 +200,8 @@ def greedy(guess: Tensor, true: Tensor, drawn: Tensor, real: Tensor) -> Tensor:
 def stepped(params: Parameters, grads: Parameters, moments: Any, lr: float, decay: float) -> tuple[Parameters, Any]:
     """Return parameters and moments after a step of Adam, both new; moments None start afresh.
 
-    It is separate from `fedsim.learn.optimiser`, which works in place, because the parameters have just been sent, and
-    because passes over these large tensors dominate an epoch's time.
+    It is separate from `fedsim.learn.engine.optimiser`, which works in place, because the parameters have just been
+    sent, and because passes over these large tensors dominate an epoch's time.
     """
     if moments is None:
         moments = {"steps": torch.zeros(()), "first": tree.zeros_like(params), "second": tree.zeros_like(params)}

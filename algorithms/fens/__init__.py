@@ -14,53 +14,51 @@ Bytes, with P numbers in T tensors of a model, M models, and A = M C h + h + h C
     models       up    P + 8 T               down  nothing
     weigh, train up    4 A + 8               down  4 A, and M (P + 8 T) more until a reply has shown that they arrived
 
-so a client with no loss moves (M + 1)(P + 8 T) + R (8 A + 8) bytes a round.  A client without a training vertex sends
+so a client with no loss moves (M + 1)(P + 8 T) + R (8 A + 8) bytes a round.  A client without a training node sends
 nothing.  A deployed ensemble has the size of M models; its cost outside the federation is not counted.
 
-Only training vertices have terms in the losses, of models and aggregator; the others contribute features as neighbours.
-Clients send the aggregator's difference, weighted by training vertices.
+Only training nodes have terms in the losses, of models and aggregator; the others contribute features as neighbours.
+Clients send the aggregator's difference, weighted by training nodes.
 
 Reconstructed, since the text was not available: the aggregator's width, R, its steps, and its training by the
-scenario's optimiser, with fresh moments in each exchange.  The steps were chosen on the clients' validation vertices
+scenario's optimiser, with fresh moments in each exchange.  The steps were chosen on the clients' validation nodes
 (Cora, ten clients, Dirichlet 0.05, seeds 0 to 4): mean accuracies of 0.34 for 1 and for 5, 0.39 for 20, and 0.20 for
 100, at which clients with few classes drift apart.  Strictly one-shot variants, which train the aggregator on data that
 the server has generated, are left out.  A further round trains every model further and the aggregator from new weights,
 since it fits one set of models; a client that does not take part has no model in the ensemble.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from algorithms.fens import quantised
-from algorithms.fens.ensemble import Ensemble, aggregator_flops, combined
+from algorithms.fens.ensemble import Ensemble, aggregator_flops, combined, dequantised, quantised
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count
-from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph, graph_of
-from fedsim.learn import ops, tree
-from fedsim.learn.algorithm import Algorithm, Fit, Job, Memory, Reply, State, Work
+from fedsim.learn.algorithm import Algorithm, Fit, Job, Memory, Reply, State, Tree, Work
+from fedsim.learn.engine import ops, tree
 from fedsim.learn.model import Model, Parameters
-from fedsim.learn.tasks.node_classification import classes_only
 
 
 @dataclass(frozen=True)
 class FENS(Algorithm):
     """All models count as one model with members."""
 
-    own_steps = True
+    own_steps = any_model = True
+    needs = frozenset({"no buffers"})
     prepares = frozenset({"models", "weigh"})
 
     aggregator_rounds: Count = 10  # R, exchanges that train the aggregator
     aggregator_steps: Count = 20  # steps per exchange, at most the scenario's local steps
     width: Count = 64  # width of the aggregator's hidden layer
 
-    tunes: ClassVar[Mapping[str, Span]] = {"aggregator_rounds": Span(choices=(1, 2, 5, 10, 20, 50))}
+    tunes = {"aggregator_rounds": Span(choices=(1, 2, 5, 10, 20, 50))}
 
     def backbone(self, model: Model) -> Model:
         """Return ensembles of the scenario's model."""
@@ -75,7 +73,7 @@ class FENS(Algorithm):
 
     def start(self) -> State:
         """Return an ensemble of one untrained model.  Raises ScenarioError for a task without classes."""
-        classes_only(self.task, "'fens' weighs logits: take task: node_classification")
+        self.task.require_classes("'fens' weighs logits")
         first, aggregator = self.task.init(), self.fresh(1, 0)
         model = {"members": {"0": first}, "aggregator": aggregator}
         return {"model": model, "first": first, "members": {}, "aggregator": aggregator, "reached": frozenset(),
@@ -83,9 +81,8 @@ class FENS(Algorithm):
 
     def fresh(self, members: int, number: int) -> Parameters:
         """Return the first weights of a round's aggregator."""
-        drawn = torch.Generator().manual_seed(integer(self.task.seed, "fens", number))
-        params = self.net.aggregator(members, self.task.classes, drawn)
-        return tree.to(params, self.task.device)
+        drawn = ops.generator(self.task.seed, "fens", number)
+        return tree.to(self.net.aggregator(members, self.task.classes, drawn), self.task.device)
 
     def steps(self, state: State) -> Sequence[str]:
         """Return the exchange of models, and those of the aggregator."""
@@ -105,16 +102,12 @@ class FENS(Algorithm):
         useful = [reply for reply in replies if "update" in reply.upload]
         if not useful:
             return {**state}
-        mean = tree.mean(
-            [reply.upload["update"] for reply in useful],
-            [reply.upload["samples"] for reply in useful],
-            [reply.weight for reply in useful],
-        )
-        aggregator = tree.add(state["aggregator"], mean)
+        parts = [(reply.upload["update"], reply.upload["samples"], reply.weight) for reply in useful]
+        aggregator = tree.add(state["aggregator"], tree.mean(*zip(*parts, strict=True)))
         reached = state["reached"] | {reply.client for reply in useful}
         new = {**state, "aggregator": aggregator, "reached": reached}
         if step == "train":
-            new["model"] = {"members": quantised.whole(state["members"]), "aggregator": aggregator}
+            new["model"] = {"members": dequantised(state["members"]), "aggregator": aggregator}
         return new
 
     def gathered(self, state: State, replies: Sequence[Reply]) -> State:
@@ -140,20 +133,15 @@ class FENS(Algorithm):
         """Train the client's own model and send it in 8 bits."""
         if not self.task.examples(job.data, "train"):
             return {}
-        start = job.memory.get("local")
-        start = self.task.drawn(integer(job.seed, "fens")) if start is None else start
+        start = job.memory.get("local") or self.task.drawn(integer(job.seed, "fens"))
         model = yield Fit(start=start, loss=self.loss)
         job.memory["local"] = model
-        return {"model": quantised.small(model)}
-
-    def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
-        """Return the task's loss of a single model."""
-        return self.task.loss(params, data)
+        return {"model": quantised(model)}
 
     def aggregator_work(self, job: Job) -> Work:
-        """Train the aggregator on the models' outputs for the training vertices; send the difference."""
+        """Train the aggregator on the models' outputs for the training nodes; send the difference."""
         if "members" in job.download:
-            job.memory["members"] = quantised.whole(job.download["members"])
+            job.memory["members"] = dequantised(job.download["members"])
         if not self.weighs(job):
             return {}
         start = job.download["aggregator"]
@@ -171,7 +159,7 @@ class FENS(Algorithm):
 
     @torch.no_grad()
     def outputs(self, job: Job) -> Graph:
-        """Return the training vertices as a graph without edges whose features are all models' logits (n, M C)."""
+        """Return the training nodes as a graph without edges whose features are all models' logits (n, M C)."""
         known = job.memory.get("outputs")
         if known is None or "members" in job.download or known["period"] != job.period:
             rows = job.data["train"]
@@ -183,14 +171,14 @@ class FENS(Algorithm):
         return known["graph"]
 
     def weighing(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
-        """Return the aggregator's cross-entropy on each client's training vertices (K,)."""
+        """Return the aggregator's cross-entropy on each client's training nodes (K,)."""
         each = F.cross_entropy(combined(params, data["x"], data), data["y"], reduction="none")
         return ops.mean_by_client(each, data, data["train"])
 
     def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
         if job.step == "models":
-            return {"model": quantised.like(self.task.init())} if self.task.examples(job.data, "train") else {}
+            return {"model": quantised(self.task.init())} if self.task.examples(job.data, "train") else {}
         return {"update": job.download["aggregator"], "samples": 0} if self.weighs(job) else {}
 
     def effort(self, job: Job) -> float:

@@ -4,7 +4,11 @@
 
 Parameters are {"members": {"0": …, "1": …}, "aggregator": {"layer1": …, "layer2": …}}; those of a single model are
 accepted too and stand for that model alone, which is how members are trained.  Each member sees the whole graph; the
-aggregator sees one vertex at a time (FENS, NeurIPS 2024).  It models no members of different kinds.
+aggregator sees one node at a time (FENS, NeurIPS 2024).  It models no members of different kinds.
+
+Members travel with eight bits a number (`quantised`): each tensor as its smallest and largest number, and for every
+number the index of the nearest of 256 evenly spaced values between them.  Not modelled: a range for each row, random
+rounding (the codec `int8` has it).
 """
 
 from dataclasses import dataclass, field
@@ -15,8 +19,11 @@ from torch import Generator, Tensor
 
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
-from fedsim.learn import dense, ops
+from fedsim.learn.engine import ops, tree
+from fedsim.learn.layers import dense
 from fedsim.learn.model import Model, Parameters
+
+STEPS = 255  # of the eight bits
 
 
 @dataclass(frozen=True)
@@ -25,6 +32,11 @@ class Ensemble(Model):
 
     one: Model = field(kw_only=True)
     width: Count = 64  # of the aggregator's hidden layer
+
+    @property
+    def is_module(self) -> bool:  # type: ignore[override]
+        """Whether members are torch modules."""
+        return self.one.is_module
 
     def init(self, features: int, classes: int, generator: Generator) -> Parameters:
         """Return the first parameters of a single model."""
@@ -42,9 +54,9 @@ class Ensemble(Model):
         """Return the output of a member's layer."""
         return self.one.layer(params, h, graph)
 
-    def layer_flops(self, vertices: int, edges: int, nonzeros: int, inputs: int, outputs: int) -> float:
+    def layer_flops(self, nodes: int, edges: int, nonzeros: int, inputs: int, outputs: int) -> float:
         """Return the operations of a member's layer."""
-        return self.one.layer_flops(vertices, edges, nonzeros, inputs, outputs)
+        return self.one.layer_flops(nodes, edges, nonzeros, inputs, outputs)
 
     def flops(self, graph: Graph, classes: int) -> float:
         """Return the operations of one forward pass of a single member."""
@@ -70,6 +82,23 @@ def combined(aggregator: Parameters, outputs: Tensor, graph: Graph) -> Tensor:
     return ops.linear(hidden, second["weight"], graph, second["bias"])
 
 
-def aggregator_flops(vertices: int, members: int, classes: int, width: int) -> float:
+def aggregator_flops(nodes: int, members: int, classes: int, width: int) -> float:
     """Return the operations of the aggregator's forward pass."""
-    return 2.0 * vertices * width * (members + 1) * classes
+    return 2.0 * nodes * width * (members + 1) * classes
+
+
+def quantised(params: tree.Tree) -> tree.Tree:
+    """Return the parameters as they are sent: {"steps": uint8, "range": float32 (2,)} for every tensor."""
+    if isinstance(params, dict):
+        return {key: quantised(value) for key, value in params.items()}
+    ends = torch.stack([params.min(), params.max()]).float()
+    unit = ((ends[1] - ends[0]) / STEPS).clamp(min=torch.finfo(torch.float32).tiny)
+    return {"steps": ((params - ends[0]) / unit).round().clamp(0, STEPS).to(torch.uint8), "range": ends}
+
+
+def dequantised(sent: tree.Tree) -> tree.Tree:
+    """Return parameters from the output of `quantised`, each at most half a step off."""
+    if set(sent) != {"steps", "range"}:
+        return {key: dequantised(value) for key, value in sent.items()}
+    low, high = sent["range"]
+    return low + sent["steps"].to(torch.float32) * ((high - low) / STEPS)

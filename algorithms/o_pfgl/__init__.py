@@ -2,15 +2,15 @@
 
 A round has two halves of one exchange, with one cohort:
 
-    moments   a client sends, for each class with two or more training vertices, n, and the mean and deviation of
+    moments   a client sends, for each class with two or more training nodes, n, and the mean and deviation of
               x̃ = [x ‖ Âx ‖ … ‖ Âʰx]; from those of all clients the server learns a small surrogate graph (surrogate.py)
     train     a client receives the first model and the surrogate, trains the model on the surrogate, and then, with the
               result as a frozen teacher, on its own graph; it sends a confirmation without content
 
-    L = CE on training vertices + (1/n) Σ_i γ_i KL(teacher_i ‖ model_i), over all n vertices   (γ: adaptive.py)
+    L = CE on training nodes + (1/n) Σ_i γ_i KL(teacher_i ‖ model_i), over all n nodes   (γ: adaptive.py)
 
 The client keeps its model: there is no common one, and what is scored as global is the client's own too.  With N
-numbers in the model, D = (h + 1) F, C classes, m of them held, and a surrogate of n' vertices, arrays take
+numbers in the model, D = (h + 1) F, C classes, m of them held, and a surrogate of n' nodes, arrays take
 
     up    4 C + 8 m D                        (C counts, of which those of classes that are not held are 0)
     down  4 N + 4 n' F + n' (n' − 1) / 2 + 8 n'
@@ -25,50 +25,49 @@ From the authors' code of November 2024; their newer text, of which only the abs
 - The second stage has the scenario's optimiser, rate and steps; the code's is Adam of 5e-5.  The first stage is the
   code's: Adam of 1e-4, at most 3,000 steps, validated by accuracy every 100, and stopped after 5 without a better one;
   of equals the later is the teacher.  The clock bills all steps, as time must not depend on what is learned.
-- Pseudo-labelled vertices do not enter the moments, which is an option of the code.
+- Pseudo-labelled nodes do not enter the moments, which is an option of the code.
 - The floor of γ is not published: `least`.
 
 A further round does the same again, with the moments of the graphs then held, and each client begins anew from the
-first model; the server keeps the latest moments of everybody.  It is billed for a vertex of each class, present or not,
+first model; the server keeps the latest moments of everybody.  It is billed for a node of each class, present or not,
 or for those that `rate` yields, and for all pairs as edges.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field, NonNegativeInt
 from torch import Tensor
 
 from algorithms.o_pfgl import adaptive, surrogate
-from algorithms.o_pfgl.surrogate import Learner, Moments
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
-from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, with_keys
-from fedsim.learn import ops, tree
-from fedsim.learn.algorithm import Algorithm, Fit, Job, Memory, Reply, State, Work
+from fedsim.learn.algorithm import Algorithm, Fit, Job, Memory, Reply, State, Tree, Work
+from fedsim.learn.engine import ops, tree
+from fedsim.learn.engine.optimiser import Adam, descend, in_training
 from fedsim.learn.model import Parameters
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.pseudo_graphs import stand_in
-from fedsim.learn.server_training import descend, in_training
-from fedsim.learn.tasks.node_classification import classes_only
+from fedsim.learn.synthetic.pseudo_graphs import stand_in
 
 
 @dataclass(frozen=True)
 class OPFGL(Algorithm):
     """See the module's docstring."""
 
-    title: ClassVar[str] = "O-pFGL"
-    own_steps = True
+    title = "O-pFGL"
+    own_steps = any_model = True
+    needs = frozenset({"vectors", "no buffers"})
     prepares = frozenset({"moments"})
 
-    hops: int = 1  # h, sums over neighbours whose moments are sent
-    rate: float | None = None  # surrogate vertices per labelled vertex of a class; null: one vertex for each class
+    hops: NonNegativeInt = 1  # h, sums over neighbours whose moments are sent
+    # surrogate nodes per labelled node of a class; null: one node for each class
+    rate: Annotated[float, Field(gt=0, le=1)] | None = None
     surrogate_steps: Count = 3000  # steps that learn the surrogate
     surrogate_lr: float = 5e-3  # learning rate of its features
     edges_lr: float = 1e-3  # learning rate of the network that draws its edges
@@ -81,27 +80,23 @@ class OPFGL(Algorithm):
     least: float = 0.0  # smallest weight of the teacher
     official: bool = False  # divide variances by Σ n − K, and leave propagated labels as they are, as the code does
 
-    tunes: ClassVar[Mapping[str, Span]] = {"gamma": Span(0.01, 1.0, log=True)}
+    tunes = {"gamma": Span(0.01, 1.0, log=True)}
 
     def __post_init__(self) -> None:
-        """Raise ValueError for options out of range."""
-        if self.hops < 0:
-            raise ValueError("hops: must be 0 or more")
-        if self.rate is not None and not 0 < self.rate <= 1:
-            raise ValueError("rate: must be above 0 and at most 1; leave it out for one vertex for each class")
+        """Raise ValueError for weights of the teacher in the wrong order."""
         if not 0 <= self.least <= self.gamma:
             raise ValueError("least: must be from 0 to gamma")
 
     @property
-    def learner(self) -> Learner:
+    def learner(self) -> surrogate.Learner:
         """How the surrogate is learned."""
-        return Learner(self.surrogate_steps, self.threshold, self.surrogate_lr, self.edges_lr)
+        return surrogate.Learner(self.surrogate_steps, self.threshold, self.surrogate_lr, self.edges_lr)
 
     # ---- server
 
     def start(self) -> State:
         """Return the first model, without moments.  Raises ScenarioError for a task without classes."""
-        classes_only(self.task, "'o_pfgl' sends moments of classes: take task: node_classification")
+        self.task.require_classes("'o_pfgl' sends moments of classes")
         return {"model": self.task.init(), "moments": {}, "surrogate": None, "learned": 0}
 
     def steps(self, state: State) -> Sequence[str]:
@@ -112,11 +107,11 @@ class OPFGL(Algorithm):
         """Send the first model and the surrogate, after the moments have arrived."""
         if step == "moments":
             return {}
-        own = state["surrogate"]
-        if own is None:
+        learned = state["surrogate"]
+        if learned is None:
             return {"model": state["model"]}
-        pairs = surrogate.triangle(own["links"])
-        return {"model": state["model"], "surrogate": {"x": own["x"], "pairs": pairs, "y": own["y"]}}
+        pairs = surrogate.triangle(learned["links"])
+        return {"model": state["model"], "surrogate": {"x": learned["x"], "pairs": pairs, "y": learned["y"]}}
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Learn a surrogate from everybody's latest moments."""
@@ -127,37 +122,36 @@ class OPFGL(Algorithm):
         wanted = surrogate.pooled(sent.values(), official=self.official)
         if wanted is None:
             return new
-        drawn = torch.Generator().manual_seed(integer(self.task.seed, "o_pfgl", state["learned"]))
+        drawn = ops.generator(self.task.seed, "o_pfgl", state["learned"])
         return {**new, "surrogate": self.learner.learned(wanted, self.labels(wanted), self.task.features, drawn)}
 
-    def labels(self, wanted: Moments) -> Tensor:
-        """Return the labels (n',) of the surrogate's vertices, ascending."""
+    def labels(self, wanted: surrogate.Moments) -> Tensor:
+        """Return the labels (n',) of the surrogate's nodes, ascending."""
         sizes = [self.rows(int(n)) for n in wanted.n]
         return wanted.classes.repeat_interleave(torch.tensor(sizes, device=wanted.classes.device))
 
     def rows(self, n: int) -> int:
-        """Return the number of surrogate vertices of a class of n labelled ones."""
+        """Return the number of surrogate nodes of a class of n labelled ones."""
         return 1 if self.rate is None else ceil(self.rate * n)
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the reading, and the surrogate's steps."""
         total = super().server_flops(state, replies, step)
-        return total if step != "moments" else total + self.learner.flops(
-            self.size(state, replies), self.task.features, self.hops
-        )  # fmt: skip
+        if step != "moments":
+            return total
+        return total + self.learner.flops(self.size(state, replies), self.task.features, self.hops)
 
     def size(self, state: State, replies: Sequence[Reply]) -> int:
-        """Return the number of vertices for which the server is billed."""
+        """Return the number of nodes for which the server is billed."""
         if self.rate is None:
             return self.task.classes
         sent = {**state["moments"], **{reply.client: reply.upload for reply in replies}}
-        counts = torch.stack([one["counts"].cpu() for one in sent.values()]).sum(0)
+        counts = torch.stack([upload["counts"].cpu() for upload in sent.values()]).sum(0)
         return sum(self.rows(n) for n in counts.tolist())
 
     def predictor(self, state: State, client: int, memory: Memory) -> Tree:
         """Return the client's own model, or the first one."""
-        own = memory.get("local")
-        return state["model"] if own is None else own
+        return memory.get("local", state["model"])
 
     def common(self, state: State) -> None:
         """Return None: there is no common model."""
@@ -180,10 +174,11 @@ class OPFGL(Algorithm):
 
     def taught(self, job: Job) -> Parameters:
         """Return the model after the first stage, the best of its validations."""
-        model, own = job.download["model"], job.download.get("surrogate")
-        if own is None:
+        model, received = job.download["model"], job.download.get("surrogate")
+        if received is None:
             return model
-        data, seed = surrogate.graph(own["x"], own["pairs"], own["y"]), integer(job.seed, "o_pfgl")
+        data = surrogate.graph(received["x"], received["pairs"], received["y"])
+        seed = integer(job.seed, "o_pfgl")
         validates = bool(self.task.examples(job.data, "val"))
         best, top, waited, moments = model, -1.0, 0, None
         for first in range(0, self.first_steps, self.check):
@@ -204,7 +199,7 @@ class OPFGL(Algorithm):
 
     @torch.no_grad()
     def validated(self, job: Job, model: Parameters) -> float:
-        """Return the share of the client's validation vertices that a model gets right."""
+        """Return the share of the client's validation nodes that a model gets right."""
         rows = job.data["val"]
         guess = self.task.forward(tree.stack([model]), job.data)[rows].argmax(1)
         return float((guess == job.data["y"][rows]).float().mean())
@@ -212,28 +207,23 @@ class OPFGL(Algorithm):
     @torch.no_grad()
     def listening(self, job: Job, teacher: Parameters) -> Graph:
         """Return the client's graph with the teacher's log-probabilities, and γ behind them, as `target` (n, C + 1)."""
-        told = F.log_softmax(self.task.forward(tree.stack([teacher]), job.data), 1)
+        log_shares = F.log_softmax(self.task.forward(tree.stack([teacher]), job.data), 1)
         top = self.gamma if "surrogate" in job.download else 0.0  # an untrained model is no teacher
         gamma = adaptive.weights(job.data, self.task.classes, top, min(self.least, top), official=self.official)
-        return with_keys(job.data, {"target": torch.cat([told, gamma.unsqueeze(1)], 1)})
+        return with_keys(job.data, {"target": torch.cat([log_shares, gamma.unsqueeze(1)], 1)})
 
     def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
-        """Return the cross-entropy on training vertices, and the distance from the teacher on all."""
+        """Return the cross-entropy on training nodes, and the distance from the teacher on all."""
         output = self.task.forward(params, data)
         labels = torch.where(data["train"], data["y"], 0)
         hard = ops.mean_by_client(F.cross_entropy(output, labels, reduction="none"), data, data["train"])
-        told, gamma = data["target"][:, :-1], data["target"][:, -1]
-        apart = (told.exp() * (told - F.log_softmax(output, 1))).sum(1)
+        taught, gamma = data["target"][:, :-1], data["target"][:, -1]
+        apart = (taught.exp() * (taught - F.log_softmax(output, 1))).sum(1)
         return hard + ops.sum_by_client(gamma * apart, data) / data["sizes"]
 
     def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""
-        if job.step != "moments":
-            return {}
-        classes = self.task.classes
-        rows = int((surrogate.held(job.data, classes) > 0).sum())
-        table = Spec((rows, (self.hops + 1) * self.task.features), "float32")
-        return {"counts": Spec((classes,), "int32"), "mean": table, "std": table}
+        return self.untrained_upload(job) if job.step == "moments" else {}
 
     def effort(self, job: Job) -> float:
         """Count the second stage's steps."""
@@ -241,21 +231,17 @@ class OPFGL(Algorithm):
 
     def extra_steps(self, job: Job) -> float:
         """Count the moments; or the first stage, its validations and the teacher's answers, and γ."""
-        own, n, edges = self.task.flops(job.data), len(job.data["y"]), job.data["edges"].shape[1]
-        if not own:
+        once, n, edges = self.task.flops(job.data), len(job.data["y"]), job.data["edges"].shape[1]
+        if not once:
             return 0.0
         if job.step == "moments":
             sums = self.hops * 2.0 * (edges + n) * self.task.features
-            return (sums + 4.0 * n * (self.hops + 1) * self.task.features) / own
+            return (sums + 4.0 * n * (self.hops + 1) * self.task.features) / once
         steps = 0.0
         if "surrogate" in job.download:
-            steps += self.first_steps * self.stage_flops(job) / own
+            n = len(job.download["surrogate"]["y"])  # all its pairs are counted as edges
+            steps += self.first_steps * self.task.flops(stand_in(n, self.task.features, n)) / once
             steps += ceil(self.first_steps / self.check) / 3 if self.task.examples(job.data, "val") else 0.0
         if self.task.examples(job.data, "train"):
-            steps += 1 / 3 + adaptive.flops(job.data, self.task.classes) / own
+            steps += 1 / 3 + adaptive.flops(job.data, self.task.classes) / once
         return steps
-
-    def stage_flops(self, job: Job) -> float:
-        """Return the operations of a step on the surrogate, all its pairs counted as edges."""
-        n = len(job.download["surrogate"]["y"])
-        return self.task.flops(stand_in(n, self.task.features, n))

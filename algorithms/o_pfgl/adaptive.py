@@ -1,11 +1,11 @@
-"""How much each vertex of a client listens to the global teacher (O-pFGL's node-adaptive distillation).
+"""How much each node of a client listens to the global teacher (O-pFGL's node-adaptive distillation).
 
     γ_i = clamp(γ Σ_c P_i(c) / (1 + ln(1 + H_c)), least, γ)
 
-P comes of label propagation from training vertices: Y ← clip(α Â Y + (1 − α) Y₀), α = 0.9, twice, Â without self-loops;
+P comes of label propagation from training nodes: Y ← clip(α Â Y + (1 − α) Y₀), α = 0.9, twice, Â without self-loops;
 rows are normalised to sum to one unless `official`, whose rows are as they come.  H_c sums the homophily of the class's
-training vertices: the share of a vertex's labelled neighbours that have its label.  (Reconstructed: no label but those
-of training vertices is read.)  A class that is seldom, or badly linked, so listens more.
+training nodes: the share of a node's labelled neighbours that have its label.  (Reconstructed: no label but those
+of training nodes is read.)  A class that is seldom, or badly linked, so listens more.
 """
 
 import torch
@@ -13,19 +13,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedsim.data.graph import Graph
-from fedsim.learn import ops
+from fedsim.learn.engine import ops
 
 ALPHA, STEPS = 0.9, 2
 
 
 def known(graph: Graph, classes: int) -> Tensor:
-    """Return Y₀ (N, C): the labels of training vertices, zeros elsewhere."""
+    """Return Y₀ (N, C): the labels of training nodes, zeros elsewhere."""
     one_hot = F.one_hot(torch.where(graph["train"], graph["y"], 0), classes).float()
     return one_hot * graph["train"].unsqueeze(1)
 
 
 def propagated(graph: Graph, classes: int, *, official: bool = False) -> Tensor:
-    """Return P (N, C); a vertex that no label reaches has zeros."""
+    """Return P (N, C); a node that no label reaches has zeros."""
     first = known(graph, classes)
     y = first
     for _ in range(STEPS):
@@ -43,7 +43,7 @@ def homophily(graph: Graph, classes: int) -> Tensor:
 
 @torch.no_grad()
 def weights(graph: Graph, classes: int, top: float, least: float, *, official: bool = False) -> Tensor:
-    """Return γ (N,) of a client's vertices."""
+    """Return γ (N,) of a client's nodes."""
     each = 1 / (1 + torch.log1p(homophily(graph, classes)))
     return (top * (propagated(graph, classes, official=official) @ each)).clamp(least, top)
 

@@ -5,7 +5,7 @@ normalised adjacency with self-loops.  Over all clients,
 
     M_c = Σ n μ / Σ n,     V_c = Σ [(n − 1) s² + n (μ − M_c)²] / (Σ n − 1)
 
-are exactly those of all vertices at once.  Features X' begin as N(0, 1); the edges A' are σ of a perceptron
+are exactly those of all nodes at once.  Features X' begin as N(0, 1); the edges A' are σ of a perceptron
 (2 F → 128 → 128 → 1, batch normalisation) over pairs of rows, made symmetric.  In every 50 steps, 10 train the
 perceptron and 40 the features, on
 
@@ -25,9 +25,9 @@ import torch
 from torch import Generator, Tensor
 
 from fedsim.data.graph import Graph, as_dense, graph_of
-from fedsim.learn import dense, ops, tree
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.server_training import descend
+from fedsim.learn.engine import ops, tree
+from fedsim.learn.engine.optimiser import Adam, descend
+from fedsim.learn.layers import dense
 
 WIDTH = 128  # of the perceptron's hidden layers
 CYCLE, EDGE_STEPS = 50, 10  # steps of a cycle, and those of them that train the perceptron
@@ -37,7 +37,7 @@ Surrogate = dict[str, Tensor]  # x (n', F), links (n', n') bool, y (n',), on the
 
 @torch.no_grad()
 def widened(graph: Graph, hops: int) -> Tensor:
-    """Return x̃ (N, (hops + 1) F) of a client's vertices."""
+    """Return x̃ (N, (hops + 1) F) of a client's nodes."""
     parts = [as_dense(graph["x"])]
     for _ in range(hops):
         parts.append(ops.propagate(parts[-1], graph, "sym"))
@@ -45,7 +45,7 @@ def widened(graph: Graph, hops: int) -> Tensor:
 
 
 def held(graph: Graph, classes: int) -> Tensor:
-    """Return the training vertices of each class (C,), zero for a class with fewer than two."""
+    """Return the training nodes of each class (C,), zero for a class with fewer than two."""
     counts = torch.bincount(graph["y"][graph["train"]], minlength=classes)
     return torch.where(counts >= 2, counts, 0)
 
@@ -62,7 +62,7 @@ def moments(graph: Graph, classes: int, hops: int) -> dict[str, Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Those of all clients' vertices, of the classes that somebody has: classes (m,), n (m,), mean and std (m, D)."""
+    """Those of all clients' nodes, of the classes that somebody has: classes (m,), n (m,), mean and std (m, D)."""
 
     classes: Tensor
     n: Tensor
@@ -89,13 +89,9 @@ def pooled(sent: Iterable[Mapping[str, Any]], *, official: bool = False) -> Mome
         mean = torch.stack([count * mu for count, mu, _ in total[c]]).sum(0) / n
         spread = torch.stack([(k - 1) * s.square() + k * (mu - mean).square() for k, mu, s in total[c]]).sum(0)
         rows.append((n, mean, ops.root(spread / (n - (len(total[c]) if official else 1)))))
-    device = rows[0][1].device
-    return Moments(
-        classes=torch.tensor(sorted(total), device=device),
-        n=torch.tensor([n for n, _, _ in rows], device=device),
-        mean=torch.stack([mean for _, mean, _ in rows]).float(),
-        std=torch.stack([std for _, _, std in rows]).float(),
-    )
+    counts, means, stds = zip(*rows, strict=True)
+    classes, n_ = (torch.tensor(values, device=means[0].device) for values in (sorted(total), counts))
+    return Moments(classes, n_, torch.stack(means).float(), torch.stack(stds).float())
 
 
 @dataclass(frozen=True)

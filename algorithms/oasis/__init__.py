@@ -1,18 +1,18 @@
 """OASIS, reconstructed: generators, codebooks and teachers are sent once, and the server distils (NeurIPS 2025).
 
-The sister method of GHOST.  A client trains GHOST's generator (fedsim/learn/proxy.py; labels as one-hot codes), and
-a teacher with a codebook of its hidden vectors (codebook.py), all on its labelled training vertices.  The server draws
-one graph from each generator, of as many vertices as the client's, with labels uniform over the classes and 5 nearest
-neighbours, and trains the model of all clients on them for some epochs, with Adam:
+The sister method of GHOST.  A client trains GHOST's generator (fedsim/learn/synthetic/proxy.py; labels as one-hot
+codes), and a teacher with a codebook of its hidden vectors (codebook.py), all on its labelled training nodes.  The
+server draws one graph from each generator, of as many nodes as the client's, with labels uniform over the classes
+and 5 nearest neighbours, and trains the model of all clients on them for some epochs, with Adam:
 
     L = NLL + λ_k WESAD + λ_s WDSRD                 (transport.py: answers, and soft codes, of teacher and student)
 
 With P numbers in the generator, N in the model, M codes of D numbers, arrays take
 
-    up    4 (P + M D + N) + 8: the generator, the codebook, the teacher, the number of vertices, and the noise's centre
+    up    4 (P + M D + N) + 8: the generator, the codebook, the teacher, the number of nodes, and the noise's centre
     down  nothing
 
-or 8 bytes up for a client without a training vertex.  As for the other methods of one upload, the final model is scored
+or 8 bytes up for a client without a training node.  As for the other methods of one upload, the final model is scored
 where it is, on the server; handing it out would take 4 N bytes to each client.
 
 **Reconstructed**: the text was read without its formulas, and no code is public.  L_cons, WESAD's cost, ε, and the
@@ -29,30 +29,27 @@ clients' generators and teachers, and from the model.  The clock bills the clien
 graphs, teachers' answers, student and distances, by sizes alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field, PositiveFloat
 from torch import Tensor
 
 from algorithms.oasis import codebook, transport
-from algorithms.oasis.codebook import Teacher
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count
-from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
-from fedsim.learn import alignment
 from fedsim.learn.algorithm import Fit, Job, Reply, State, Work
-from fedsim.learn.generating import Generating
+from fedsim.learn.engine.optimiser import Adam, descend, in_training
 from fedsim.learn.model import Parameters, plain
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.pseudo_graphs import knn_flops, stand_in
-from fedsim.learn.server_training import descend, in_training
-from fedsim.learn.tasks.node_classification import classes_only
+from fedsim.learn.synthetic import proxy
+from fedsim.learn.synthetic.generating import Generating
+from fedsim.learn.synthetic.pseudo_graphs import knn_flops, stand_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +67,9 @@ class Lesson:
 class Oasis(Generating):
     """See the module's docstring."""
 
-    title: ClassVar[str] = "OASIS (reconstructed)"
-    stream: ClassVar[str] = "oasis"
-    coding: ClassVar[Literal["table", "one_hot"]] = "one_hot"
+    title = "OASIS (reconstructed)"
+    stream = "oasis"
+    coding = "one_hot"
 
     codes: Count = 128  # M, codes in a codebook; 64 and 256 were studied
     eta: float = 0.25  # weight of the hidden vectors' pull towards their codes
@@ -84,42 +81,26 @@ class Oasis(Generating):
     server_decay: float = 4e-4  # weight decay of that Adam
     lambda_k: float = 0.01  # weight of the distance of answers (WESAD)
     lambda_s: float = 1.0  # weight of the distance of codes (WDSRD); 5 and 10 were studied
-    temperature: float = 3.0  # of the answers
+    temperature: PositiveFloat = 3.0  # of the answers
     kappa: float = 1.0  # how quickly the cost of two classes rises with their angle
-    epsilon: float = 0.05  # entropy of the transport
+    epsilon: Annotated[float, Field(ge=0.01)] = 0.05  # entropy of the transport
 
-    tunes: ClassVar[Mapping[str, Span]] = {"lambda_k": Span(1e-3, 1.0, log=True), "lambda_s": Span(0.1, 10.0, log=True)}
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for options out of range."""
-        if self.temperature <= 0:
-            raise ValueError("temperature: must be above 0")
-        if self.epsilon < 0.01:
-            raise ValueError("epsilon: must be 0.01 or more, for which the fixed number of iterations converges")
+    tunes = {"lambda_k": Span(1e-3, 1.0, log=True), "lambda_s": Span(0.1, 10.0, log=True)}
 
     @property
-    def teacher(self) -> Teacher:
+    def teacher(self) -> codebook.Teacher:
         """What a client trains beside its generator."""
-        return Teacher(self.task, self.codes, self.eta, self.lambda_c, self.lambda_o, self.sample)
+        return codebook.Teacher(self.task, self.codes, self.eta, self.lambda_c, self.lambda_o, self.sample)
 
     # ---- server
 
     def start(self) -> State:
         """Return the first model.  Raises ScenarioError for a task without classes, or a model of other layers."""
-        classes_only(self.task, "'oasis' generates vertices of classes: take task: node_classification")
-        self.check_losses()
+        state = super().start()
         if self.task.model.layers < 2 or not plain(self.task.model):
-            message = (
-                "'oasis' has codes of hidden vectors: take plain layers with one weight each, two or more, such as gcn"
-            )
+            message = "'oasis' has codes of hidden vectors: take two or more plain layers with one weight each, as gcn"
             raise ScenarioError([Problem("model", message)])
-        return {"model": self.task.init(), "updates": 0}
-
-    def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
-        """Draw a graph of each client, and train on them with their teachers."""
-        able = sorted((reply for reply in replies if "generator" in reply.upload), key=lambda reply: reply.client)
-        new = {**state, "updates": state["updates"] + 1}
-        return {**new, "model": self.distilled(state, able)} if able else new
+        return state
 
     def lesson(self, state: State, reply: Reply) -> Lesson:
         """Return a client's graph, with what its teacher says of it."""
@@ -128,19 +109,19 @@ class Oasis(Generating):
         fitted = transport.fitted(codebook.soft_codes(h, codes))
         return Lesson(graph, logits, codes, fitted, transport.costs(codebook.head(self.task, teacher), self.kappa))
 
-    def distilled(self, state: State, replies: Sequence[Reply]) -> Parameters:
-        """Return the model after all epochs."""
+    def taught(self, state: State, replies: Sequence[Reply]) -> State:
+        """Draw a graph of each client, and train on them with their teachers for all epochs."""
         lessons, order = [self.lesson(state, reply) for reply in replies], self.random("order", state["updates"])
         turns = [i for _ in range(self.server_epochs) for i in torch.randperm(len(lessons), generator=order).tolist()]
         seed = integer(self.task.seed, "oasis", "drop", state["updates"])
 
         def loss(params: Parameters, step: int) -> Tensor:
             lesson = lessons[turns[step]]
-            return replies[turns[step]].weight * self.loss(params, lesson, in_training(lesson.graph, seed, step))
+            return replies[turns[step]].weight * self.distilling(params, lesson, in_training(lesson.graph, seed, step))
 
-        return descend(state["model"], loss, Adam(self.server_lr, self.server_decay), len(turns))[0]
+        return {"model": descend(state["model"], loss, Adam(self.server_lr, self.server_decay), len(turns))[0]}
 
-    def loss(self, params: Parameters, lesson: Lesson, graph: Graph) -> Tensor:
+    def distilling(self, params: Parameters, lesson: Lesson, graph: Graph) -> Tensor:
         """Return the loss () of a student, with a client axis of one."""
         h, logits = codebook.split(self.task, params, graph)
         total = F.cross_entropy(logits, graph["y"])
@@ -148,8 +129,8 @@ class Oasis(Generating):
             apart = transport.answers(lesson.logits, logits, lesson.costs, self.temperature, self.epsilon)
             total = total + self.lambda_k * apart
         if self.lambda_s:
-            own = transport.fitted(codebook.soft_codes(h, lesson.codes))
-            total = total + self.lambda_s * transport.between(lesson.fitted, own).to(total.dtype)
+            student = transport.fitted(codebook.soft_codes(h, lesson.codes))
+            total = total + self.lambda_s * transport.between(lesson.fitted, student).to(total.dtype)
         return total
 
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
@@ -158,7 +139,7 @@ class Oasis(Generating):
         for reply in replies:
             if "generator" not in reply.upload:
                 continue
-            n = self.vertices(reply.upload)
+            n = self.nodes(reply.upload)
             once = self.task.flops(stand_in(n, features, self.neighbours))
             apart = transport.flops(n, self.task.classes, self.codes, self.task.model.hidden)
             total += self.proxy.generator.flops(n) + knn_flops(n, features)
@@ -172,12 +153,10 @@ class Oasis(Generating):
         sent = yield from super().work(job)
         if "generator" not in sent:
             return sent
-        own, start = alignment.labelled(job.data), job.memory.get("teacher")
-        start = self.teacher.init(job.seed) if start is None else start
-        trained = yield Fit(
-            start=start, loss=self.teacher.loss, given=self.teacher.given(own), data=own, slot="teacher", each=True,
-            steps=(0, self.taken),
-        )  # fmt: skip
+        graph, teacher = proxy.labelled(job.data), self.teacher
+        start = job.memory["teacher"] if "teacher" in job.memory else teacher.init(job.seed)
+        how: dict[str, Any] = {"data": graph, "slot": "teacher", "each": True, "steps": (0, self.taken)}
+        trained = yield Fit(start, teacher.loss, teacher.given(graph), **how)
         job.memory["teacher"] = trained
         return {**sent, "codebook": trained["codebook"], "teacher": trained["model"]}
 
@@ -186,18 +165,10 @@ class Oasis(Generating):
         """The number of steps for which a client trains its teacher."""
         return min(self.teacher_steps, self.local_steps)
 
-    def upload_like(self, job: Job) -> Tree:
-        """Return a tree as large as the upload."""
-        like = super().upload_like(job)
-        if "generator" not in like:
-            return like
-        codes = Spec((self.codes, self.task.model.hidden), "float32")
-        return {**like, "codebook": codes, "teacher": self.task.init()}
-
     def effort(self, job: Job) -> float:
         """Count the generator's steps and the teacher's against the model's."""
         n = self.trains_on(job.data)
         if not n:
             return 0.0
-        teacher = self.teacher.flops(alignment.labelled(job.data)) * self.taken / self.local_steps
+        teacher = self.teacher.flops(proxy.labelled(job.data)) * self.taken / self.local_steps
         return super().effort(job) + teacher / self.task.flops(job.data)

@@ -18,9 +18,10 @@ from torch import Tensor
 
 from fedsim.core.seeds import integer
 from fedsim.data.graph import Graph, as_dense
-from fedsim.learn import dense, ops, tree
+from fedsim.learn.engine import ops, tree
+from fedsim.learn.layers import dense
 from fedsim.learn.model import Parameters
-from fedsim.learn.pseudo_graphs import adjacency
+from fedsim.learn.synthetic.pseudo_graphs import adjacency
 from fedsim.learn.task import Task
 
 
@@ -33,26 +34,26 @@ class Teacher:
     eta: float = 0.25
     lambda_c: float = 1.0
     lambda_o: float = 0.01
-    sample: int = 512  # most vertices whose pairs are reconstructed
+    sample: int = 512  # most nodes whose pairs are reconstructed
 
     def init(self, seed: int) -> Any:
         """Return first parameters: model, codebook (M, D), and decoders of features and of pairs."""
         hidden = self.task.model.hidden
-        drawn = torch.Generator().manual_seed(integer(seed, "codebook"))
+        drawn = ops.generator(seed, "codebook")
         codebook = torch.randn(self.codes, hidden, generator=drawn) / hidden**0.5
-        own = {"codebook": codebook, "features": dense.layer(hidden, self.task.features, drawn),
+        extras = {"codebook": codebook, "features": dense.layer(hidden, self.task.features, drawn),
                "pairs": dense.layer(hidden, hidden, drawn)}  # fmt: skip
-        return {"model": self.task.drawn(integer(seed, "teacher")), **tree.to(own, self.task.device)}
+        return {"model": self.task.drawn(integer(seed, "teacher")), **tree.to(extras, self.task.device)}
 
-    def given(self, own: Graph) -> dict[str, Tensor]:
+    def given(self, graph: Graph) -> dict[str, Tensor]:
         """Return what the loss reads: features (n, F) and adjacency (n, n)."""
-        return {"x": as_dense(own["x"]), "adjacency": adjacency(own["edges"], len(own["y"]))}
+        return {"x": as_dense(graph["x"]), "adjacency": adjacency(graph["edges"], len(graph["y"]))}
 
     def loss(self, params: Any, data: Graph, given: dict[str, Tensor]) -> Tensor:
-        """Return the loss (1,) on one client's labelled vertices, all with a client axis of one."""
+        """Return the loss (1,) on one client's labelled nodes, all with a client axis of one."""
         h, logits = split(self.task, params["model"], data)
         codes = params["codebook"][0]
-        e = codes[nearest(h.detach(), codes)]
+        e = codes[torch.cdist(h.detach(), codes).argmin(1)]
         total = F.cross_entropy(logits, data["y"])
         total = total + F.mse_loss(e, h.detach()) + self.eta * F.mse_loss(h, e.detach())
         total = total + self.lambda_o * overlap(codes)
@@ -64,7 +65,7 @@ class Teacher:
         """Return L_cons () of quantised vectors q (n, D)."""
         features, pairs = (tree.at(params[name], 0) for name in ("features", "pairs"))
         decoded = F.mse_loss(torch.addmm(features["bias"], q, features["weight"]), given["x"][0])
-        drawn = torch.Generator().manual_seed(integer(int(data["seed"]), "pairs"))
+        drawn = ops.generator(int(data["seed"]), "pairs")
         rows = torch.randperm(len(q), generator=drawn)[: self.sample].sort().values.to(q.device)
         near = torch.addmm(pairs["bias"], q[rows], pairs["weight"])
         return decoded + F.mse_loss(torch.sigmoid(near @ near.T), given["adjacency"][0][rows][:, rows])
@@ -80,11 +81,6 @@ def split(task: Task, params: Parameters, graph: Graph) -> tuple[Tensor, Tensor]
     """Return the last hidden vectors (N, D) and the logits (N, C) of a model of plain layers, in one pass."""
     h = task.embed(params, graph)
     return h, task.model.layer(params[f"layer{task.model.layers}"], h, graph)
-
-
-def nearest(h: Tensor, codes: Tensor) -> Tensor:
-    """Return the nearest code (n,) of each vector h (n, D)."""
-    return torch.cdist(h, codes).argmin(1)
 
 
 def overlap(codes: Tensor) -> Tensor:

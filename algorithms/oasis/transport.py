@@ -1,6 +1,6 @@
-"""OASIS's two distances between a teacher and a student on the same vertices, both zero where they agree.
+"""OASIS's two distances between a teacher and a student on the same nodes, both zero where they agree.
 
-Of their answers (WESAD), for each vertex the entropic transport between p and q, softened by a temperature:
+Of their answers (WESAD), for each node the entropic transport between p and q, softened by a temperature:
 
     S(p, q) = OT_ε(p, q) − OT_ε(p, p)/2 − OT_ε(q, q)/2,    c_ab = 1 − exp(−κ (1 − cos(w_a, w_b)))
 
@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedsim.learn import ops
+from fedsim.learn.engine import ops
 
 ITERATIONS = 50  # of Sinkhorn's algorithm, always as many, so that simulated time does not depend on values
 JITTER = 1e-6  # on the diagonal of covariances
@@ -48,7 +48,7 @@ def divergence(p: Tensor, q: Tensor, cost: Tensor, epsilon: float = 0.05, iterat
 
 
 def answers(teacher: Tensor, student: Tensor, cost: Tensor, temperature: float, epsilon: float) -> Tensor:
-    """Return WESAD () of logits (n, C), the mean over vertices."""
+    """Return WESAD () of logits (n, C), the mean over nodes."""
     p, q = (torch.softmax(one / temperature, 1) for one in (teacher, student))
     return divergence(p, q, cost, epsilon).mean()
 

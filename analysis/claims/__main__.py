@@ -1,10 +1,10 @@
 """The command line: `python -m analysis.claims` lists claims, reruns one by name, or writes the pages' tables."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 from analysis import terminal
@@ -12,7 +12,7 @@ from analysis.claims import page
 from analysis.claims.file import FILE, Claim, ClaimsError, claims, read
 from analysis.claims.record import record
 from analysis.claims.rerun import rerun
-from analysis.stored import NotARunError
+from fedsim.core.errors import exit_code
 
 EXAMPLES = """examples:
   {prog}
@@ -24,7 +24,7 @@ EXAMPLES = """examples:
   {prog} --write
       write the tables of docs/reproduction.md and README.md anew
   {prog} --record runs/sparse_clients --write
-      take README's table from this run, and write it there
+      take README's table from these results, and write it there
 
 exit codes:
   0  done; with --rerun: the recorded value is within its interval
@@ -46,28 +46,25 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
     parser.add_argument("prefix", nargs="?", default="", help="list the claims whose names begin so")
     parser.add_argument("--rerun", metavar="NAME", help="run a claim's command and compare")
     parser.add_argument("--out", type=Path, metavar="DIR", help="with --rerun: its runs (default: runs/claims/NAME)")
-    parser.add_argument("--record", type=Path, metavar="RUN", help="take README's table from a finished run")
+    parser.add_argument("--record", type=Path, metavar="RESULTS", help="take README's table from finished results")
     parser.add_argument("--write", action="store_true", help="write the tables of docs/reproduction.md and README.md")
     options = parser.parse_args(arguments)
-    try:
-        if options.record is not None:
-            record(options.record)
-            print(FILE)
-        if options.write:
-            print(*page.write(read()), sep="\n")
-            return 0
-        if options.record is not None:
-            return 0
-        known = claims(read())
-        if options.rerun is not None:
-            return _rerun(_named(known, options.rerun), options.out)
-        return _listed(known, options.prefix)
-    except (ClaimsError, NotARunError) as error:
-        print(f"claims: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:  # the reader of the output has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+    return exit_code("claims", partial(_done, options), "the same command begins anew")
+
+
+def _done(options: argparse.Namespace) -> int:
+    """Do what the options ask for, and return the exit code."""
+    if options.record is not None:
+        record(options.record)
+        print(FILE)
+    if options.write:
+        print(*page.write(read()), sep="\n")
+    if options.record is not None or options.write:
+        return 0
+    known = claims(read())
+    if options.rerun is not None:
+        return _rerun(_named(known, options.rerun), options.out)
+    return _listed(known, options.prefix)
 
 
 def _named(known: Sequence[Claim], name: str) -> Claim:

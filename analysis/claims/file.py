@@ -24,12 +24,14 @@ from typing import Any
 
 import yaml
 
+from fedsim.core.errors import UserError
+
 FILE = Path(__file__).resolve().parents[1] / "claims.yaml"
 NUMBER = r"[+-]?\d[\d,]*(?:\.\d+)?"
 VALUE = re.compile(rf"({NUMBER})(?: ± ({NUMBER}))?(?: \(({NUMBER}) to ({NUMBER})[^)]*\))?")
 
 
-class ClaimsError(ValueError):
+class ClaimsError(UserError):
     """What is wrong with the file, or with what was asked of it."""
 
 
@@ -98,6 +100,8 @@ class Claim:
 
 def read(path: Path = FILE) -> list[Table]:
     """Return the tables of the file.  Raise ClaimsError where it is no such file, with the table and the key."""
+    if not path.is_file():
+        raise ClaimsError(f"there is no {path}, which is part of the source checkout and is not installed")
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
@@ -142,19 +146,15 @@ def of(table: Table) -> Iterator[Claim]:
     heads = _distinct([slug(column.head) or f"column{i}" for i, column in enumerate(table.columns, 1)])
     named = _distinct([slug(" ".join(label)) for label in _labels(table)])
     by_label = {row.cells[0]: row for row in table.rows}
-    for row, own in zip(table.rows, named, strict=True):
+    for row, label in zip(table.rows, named, strict=True):
         printed = ""
-        for i, (column, head) in enumerate(zip(table.columns, heads, strict=True)):
-            cell = row.cells[i]
+        for place, (column, head, cell) in enumerate(zip(table.columns, heads, row.cells, strict=True)):
             if column.printed:
                 printed = cell
-            if i < table.labels or column.printed:
-                continue
-            base = None
-            if column.less is not None:
-                other = by_label[column.less].set
-                base = [*table.set, *column.set, *other] if other else []
-            yield from _claims_of(table, f"{table.table}/{own}/{head}", cell, column, row, printed, base)
+            elif place >= table.labels:
+                less = by_label[column.less].set if column.less is not None else None
+                base = [*table.set, *column.set, *less] if less else less
+                yield from _claims_of(table, f"{table.table}/{label}/{head}", cell, column, row, printed, base)
 
 
 def _claims_of(
@@ -187,11 +187,11 @@ def _labels(table: Table) -> Iterator[list[str]]:
 def _distinct(names: Sequence[str]) -> list[str]:
     """Return the names with -2, -3 and so on behind those that come again."""
     seen: Counter[str] = Counter()
-    found = []
+    numbered = []
     for name in names:
         seen[name] += 1
-        found.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
-    return found
+        numbered.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return numbered
 
 
 def _number(text: str) -> float:

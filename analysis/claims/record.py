@@ -5,20 +5,21 @@ column who ends highest, at one latency, because that changes nothing at the end
 select its runs, so that it can be rerun as every other claim.
 """
 
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import yaml
 
-from analysis.answer import NOBODY, races
 from analysis.axes import ordered
 from analysis.claims.file import FILE, ClaimsError
-from analysis.contest import Comparison
-from analysis.load import load
-from analysis.tables import finished
+from analysis.measures.tables import finished
+from analysis.read.load import load
+from analysis.statistics.answer import NOBODY, races
+from analysis.statistics.significance import Comparison
 
 TABLE, SCENARIO, PAGE = "sparse_clients", "scenarios/sparse_clients.yaml", "README.md"
 DOWN, ACROSS = "protocol.participation", "network.latency"
@@ -31,43 +32,39 @@ def record(run: Path, path: Path = FILE) -> None:
     Raises ClaimsError where the run has other axes than the scenario's.
     """
     text = path.read_text(encoding="utf-8")
-    entry = "".join(f"{line}\n" for line in _lines(run))
+    entry = yaml.safe_dump([_entry(run)], sort_keys=False, allow_unicode=True, width=math.inf, default_flow_style=None)
     old = re.compile(rf"^- table: {TABLE}\n(?:[ #].*\n|\n)*", re.MULTILINE)
     path.write_text(old.sub("", text).rstrip("\n") + f"\n{entry}", encoding="utf-8")
 
 
-def _lines(run: Path) -> Iterator[str]:
-    """Yield the lines of the table's entry."""
+def _entry(run: Path) -> dict[str, Any]:
+    """Return the table's entry."""
     runs = load([run])
     if [*runs.axes] != [ACROSS, DOWN]:
-        raise ClaimsError(f"{run}: its axes are {', '.join(runs.axes) or 'none'}; expected a run of {SCENARIO}")
+        raise ClaimsError(f"{run}: its axes are {', '.join(runs.axes) or 'none'}; expected results of {SCENARIO}")
     points = finished(runs).assign(bytes_moved=0.0)
-    known, chosen = races(points, runs.axes), _entries(run, points)
+    known, chosen = races(points, runs.axes), _options(run, points)
     latencies = ordered(points[ACROSS])
-    yield f"- table: {TABLE}"
-    yield f"  page: {PAGE}"
-    yield f"  scenario: {SCENARIO}"
-    yield "  seeds: five"
-    yield '  interval: "none of its own: a number holds within that of the rerun"'
-    yield "  columns:"
-    yield "    - {head: participation}"
-    for latency in latencies:
-        select = f'set: ["grid.{ACROSS}=[{latency}]"]'
-        yield f'    - {{head: "{latency}", metrics: [seconds_to_target, bytes_to_target], {select}}}'
-    yield f'    - {{head: "{END}", metrics: [score], set: ["grid.{ACROSS}=[{latencies[0]}]"]}}'
-    yield "  rows:"
     at = {(one.condition[DOWN], one.condition[ACROSS]): place for place, one in enumerate(known.times)}
+    metrics = {latency: ["seconds_to_target", "bytes_to_target"] for latency in latencies} | {END: ["score"]}
+    columns: list[dict[str, Any]] = [{"head": "participation"}]
+    for head, latency in zip(metrics, [*latencies, latencies[0]], strict=True):
+        columns.append({"head": head, "metrics": metrics[head], "set": [f"grid.{ACROSS}=[{latency}]"]})
+    rows = []
     for row in ordered(points[DOWN]):
         places = [at[row, latency] for latency in latencies]
         first = [_cell(known.times[place], known.moved[place]) for place in places]
         best = known.best[places[0]]
         end = f"{100 * best.means[best.leaders[0]]:.1f} %: {', '.join(best.leaders)}"
         cells = [f"{float(row):.0%}".replace("%", " %"), *first, end]
-        of = dict(zip([*latencies, END], [*(known.times[place] for place in places), best], strict=True))
-        sets = {head: chosen[one.leaders[0]] for head, one in of.items() if one.leaders}
-        yield f"    - cells: [{', '.join(map(_quoted, cells))}]"
-        yield f'      set: ["grid.{DOWN}=[{row}]"]'
-        yield f"      cell_set: {{{', '.join(f'{_quoted(head)}: [{_quoted(one)}]' for head, one in sets.items())}}}"
+        of = dict(zip(metrics, [*(known.times[place] for place in places), best], strict=True))
+        sets = {head: [chosen[one.leaders[0]]] for head, one in of.items() if one.leaders}
+        rows.append({"cells": cells, "set": [f"grid.{DOWN}=[{row}]"], "cell_set": sets})
+    interval = "none of its own: a number holds within that of the rerun"
+    return {
+        "table": TABLE, "page": PAGE, "scenario": SCENARIO, "seeds": "five", "interval": interval, "columns": columns,
+        "rows": rows,
+    }  # fmt: skip
 
 
 def _cell(fast: Comparison, cheap: Comparison) -> str:
@@ -81,11 +78,7 @@ def _figures(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _quoted(text: str) -> str:
-    return f'"{text}"'
-
-
-def _entries(run: Path, points: pd.DataFrame) -> Mapping[str, str]:
+def _options(run: Path, points: pd.DataFrame) -> Mapping[str, str]:
     """Return the option that selects each method, as the scenario of the run writes it."""
     raw = yaml.safe_load((run / "scenario.yaml").read_text(encoding="utf-8"))
     written: Sequence[Any] = raw["grid"]["algorithm"]

@@ -1,8 +1,8 @@
 """Run a claim's command again, and hold the recorded value against the result.
 
 The recorded value holds if it lies within the 95 % interval of the rerun, which there is from five units on
-(`analysis.intervals`).  With fewer the rerun's mean must lie within the recorded interval, and without one of either,
-equal the recorded value as rounded: a run is repeatable, and only another processor or version of torch may differ.
+(see intervals).  With fewer the rerun's mean must lie within the recorded interval, and without one of either, equal
+the recorded value as rounded: a run is repeatable, and only another processor or version of torch may differ.
 Scores are compared in percent, bytes in MB, as recorded.
 """
 
@@ -18,8 +18,9 @@ import pandas as pd
 
 from analysis.axes import replicates
 from analysis.claims.file import Claim, ClaimsError
-from analysis.forgetting import average_accuracy, forgetting, just_learned, matrix
-from analysis.intervals import Interval, interval
+from analysis.measures.forgetting import average_accuracy, forgetting, just_learned, matrix
+from analysis.read.stored import POINTS
+from analysis.statistics.intervals import Interval, interval
 
 ROOT = Path(__file__).resolve().parents[2]
 OF = {"am": average_accuracy, "la": just_learned, "fm": forgetting}
@@ -69,16 +70,16 @@ def value_of(row: "pd.Series[Any]", metric: str, out: Path) -> float:
     name, *where = metric.split()
     found: float | None
     if where == ["partitions"]:
-        divided = pd.read_parquet(out / str(row["point"]) / "partitions.parquet")
+        divided = pd.read_parquet(out / POINTS / str(row["run"]) / "partitions.parquet")
         found = float((divided[name] / divided["edges"]).mean())
     elif where:
         model, split, *named = where
-        scores = pd.read_parquet(out / str(row["point"]) / "scores.parquet")
+        scores = pd.read_parquet(out / POINTS / str(row["run"]) / "scores.parquet")
         found = OF[name](matrix(scores, model, named[0] if named else str(row["metric"]), split))
     else:
         found = float(row[name])
     if found is None or math.isnan(found):
-        raise ClaimsError(f"{out / str(row['point'])} has no {metric!r}: the scenario does not measure it")
+        raise ClaimsError(f"{out / POINTS / str(row['run'])} has no {metric!r}: the scenario does not measure it")
     factor = 1e-6 if name.startswith("bytes") else 1.0 if "seconds" in name.split("_") else 100.0
     return factor * found
 

@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from analysis.course import course, milliseconds
 from analysis.logger import Finished, LogError, Logger
-from analysis.stored import tables
+from analysis.measures.course import course, milliseconds
+from analysis.read.stored import tables
 
-TAG, ENDED = "fedsim.point", "fedsim.ended"
+TAG, ENDED = "fedsim.run", "fedsim.ended"
 BATCH = {"metrics": 1000, "params": 100}  # the most that MLflow takes at once
 LONGEST = 6000  # characters of a parameter
 
@@ -72,7 +72,7 @@ class Mlflow(Logger):
     def _client(self, point: Finished) -> Any:
         from mlflow.tracking import MlflowClient
 
-        return MlflowClient(self.to or f"sqlite:///{(point.folder.parent / 'mlflow.db').absolute().as_posix()}")
+        return MlflowClient(self.to or f"sqlite:///{(point.folder.parents[1] / 'mlflow.db').absolute().as_posix()}")
 
 
 @contextmanager
@@ -87,9 +87,8 @@ def _mlflow_errors() -> Iterator[None]:
 
 
 def _tags(point: Finished) -> dict[str, str]:
-    """Return the tags that identify a point's run; results of older versions lack the time and have an id alone."""
-    ended = (_row(point).get("provenance") or {}).get("ended")
-    return {TAG: point.point, **({ENDED: str(ended)} if ended else {})}
+    """Return the tags that identify a point's run."""
+    return {TAG: point.point, ENDED: str(_row(point)["provenance"]["ended"])}
 
 
 def _row(point: Finished) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from analysis.course import MOVED, course, milliseconds
 from analysis.logger import Finished, Logger
-from analysis.stored import tables
+from analysis.measures.course import MOVED, course, milliseconds
+from analysis.read.stored import tables
 
 FOLDER, FILE = "tensorboard", "events.out.tfevents.0"
 VERSION = "brain.Event:2"  # the first record of an event file

@@ -8,14 +8,13 @@ What it does not model: which link of a path carried the bytes, and its limit.
 """
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from analysis.timeline.events import Event, counter, nanoseconds
+from analysis.timeline.events import LINKS, Event, event, nanoseconds
+from fedsim.core.arrays import Floats
 
 POINTS = 5000  # values of one counter
 MBIT = 125_000  # bytes
-Floats = npt.NDArray[np.float64]
 
 
 def counters(transfers: pd.DataFrame) -> list[Event]:
@@ -37,8 +36,9 @@ def _way(name: str, transfers: pd.DataFrame) -> list[Event]:
     rates = transfers["wire_bytes"].to_numpy(float)[lasts] / (ends - starts)[lasts] / MBIT
     many = _steps(starts[lasts], ends[lasts], np.ones(int(lasts.sum())))
     fast = _steps(starts[lasts], ends[lasts], rates)
-    found = [counter(f"{name}: under way", moment, round(value)) for moment, value in many]
-    return found + [counter(f"{name}: Mbit/s", moment, round(value, 6)) for moment, value in fast]
+    values = [(f"{name}: under way", moment, float(round(value))) for moment, value in many]
+    values += [(f"{name}: Mbit/s", moment, round(value, 6)) for moment, value in fast]
+    return [event("C", title, LINKS, 0, moment, args={"value": value}) for title, moment, value in values]
 
 
 def _steps(starts: Floats, ends: Floats, values: Floats) -> list[tuple[int, float]]:

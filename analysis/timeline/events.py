@@ -6,6 +6,7 @@ microseconds.  Source: "Trace Event Format", Google, 2016 (phases X, i, C, s, f 
 What it does not model: the format's nested asynchronous events; what overlaps gets a row of its own.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 Event = dict[str, Any]
@@ -20,25 +21,14 @@ def nanoseconds(seconds: float) -> int:
     return round(float(seconds) * NANO)
 
 
-def micro(moment: int) -> float:
-    """Return nanoseconds as the format's microseconds."""
-    return moment / PER_MICRO
+def event(phase: str, name: str, group: int, row: int, moment: int, **more: Any) -> Event:
+    """Return an event at a moment (nanoseconds) of a row."""
+    return {"ph": phase, "name": name, "pid": group, "tid": row, "ts": moment / PER_MICRO, **more}
 
 
 def piece(group: int, row: int, name: str, start: int, end: int, **args: Any) -> Event:
     """Return a slice of a row, from start to end (nanoseconds)."""
-    place = {"pid": group, "tid": row, "ts": micro(start), "dur": micro(end - start)}
-    return {"ph": "X", "name": name, **place, "args": args}
-
-
-def instant(group: int, row: int, name: str, moment: int, **args: Any) -> Event:
-    """Return a mark at one moment (nanoseconds) of a row."""
-    return {"ph": "i", "s": "t", "name": name, "pid": group, "tid": row, "ts": micro(moment), "args": args}
-
-
-def counter(name: str, moment: int, value: float) -> Event:
-    """Return the value of a counter from a moment (nanoseconds) on."""
-    return {"ph": "C", "name": name, "pid": LINKS, "tid": 0, "ts": micro(moment), "args": {"value": value}}
+    return event("X", name, group, row, start, dur=(end - start) / PER_MICRO, args=args)
 
 
 def arrow(number: int, tail: Event, head: Event) -> list[Event]:
@@ -49,19 +39,20 @@ def arrow(number: int, tail: Event, head: Event) -> list[Event]:
     both = []
     for phase, at in (("s", tail), ("f", head)):
         last = round((at["ts"] + at["dur"]) * PER_MICRO) - bool(at["dur"])
-        both.append({"ph": phase, "name": "folded", "cat": "folded", "id": number, "ts": micro(last)})
-        both[-1] |= {"pid": at["pid"], "tid": at["tid"]}
+        both.append(event(phase, "folded", at["pid"], at["tid"], last, cat="folded", id=number))
     both[1]["bp"] = "e"
     return both
 
 
-def titles(rows: Named) -> list[Event]:
-    """Return the names and the order of the groups, and of these rows."""
-    found = []
+def titles(rows: Named) -> Iterator[Event]:
+    """Yield the names and the order of the groups, and of these rows."""
     for group, name in GROUPS.items():
-        found.append({"ph": "M", "name": "process_name", "pid": group, "tid": 0, "args": {"name": name}})
-        found.append({"ph": "M", "name": "process_sort_index", "pid": group, "tid": 0, "args": {"sort_index": group}})
+        yield from _title("process", group, 0, name, group)
     for (group, row), name in rows.items():
-        found.append({"ph": "M", "name": "thread_name", "pid": group, "tid": row, "args": {"name": name}})
-        found.append({"ph": "M", "name": "thread_sort_index", "pid": group, "tid": row, "args": {"sort_index": row}})
-    return found
+        yield from _title("thread", group, row, name, row)
+
+
+def _title(kind: str, group: int, row: int, name: str, order: int) -> Iterator[Event]:
+    place = {"ph": "M", "pid": group, "tid": row}
+    yield {**place, "name": f"{kind}_name", "args": {"name": name}}
+    yield {**place, "name": f"{kind}_sort_index", "args": {"sort_index": order}}

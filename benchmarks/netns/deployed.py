@@ -26,10 +26,10 @@ import spaces
 
 from fedsim.core.errors import UserError
 from fedsim.deploy import federation, package
-from fedsim.deploy.assemble import packages
-from fedsim.deploy.submit import submit
-from fedsim.point import check
-from fedsim.scenario import yaml_file
+from fedsim.deploy.federation import submit
+from fedsim.deploy.run import packages
+from fedsim.point.checks import check
+from fedsim.scenario.text import yaml_file
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios" / "pilot.yaml"
@@ -153,7 +153,7 @@ def simulated(keys: Sequence[str], start: float, out: Path) -> pd.Series:
     words = [word for key in (*keys, transport, "grid.seed=[0, 1, 2, 3, 4]") for word in ("--set", key)]
     command = [sys.executable, "-m", "fedsim", str(SCENARIO), *words, "--out", str(out), "--no-report", "--fresh"]
     subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
-    return pd.concat([seconds(path) for path in sorted(out.glob("*/updates.parquet"))])
+    return pd.concat([seconds(path) for path in sorted(out.glob("points/*/updates.parquet"))])
 
 
 if __name__ == "__main__":

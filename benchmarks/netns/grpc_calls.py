@@ -235,10 +235,10 @@ def simulated(rate: float, trip: float, case: str, upload: bool, nbytes: int) ->
     import simpy
 
     from fedsim.core import seeds
-    from fedsim.core.record import SERVER, Transfer
-    from fedsim.net.connecting import Connecting
+    from fedsim.core.record import SERVER, TransferRow
+    from fedsim.net.channels.connection import ConnectionPolicy
     from fedsim.net.message import Message
-    from fedsim.net.network import Network
+    from fedsim.net.network import SimulatedNetwork
     from fedsim.net.node import Nodes
     from fedsim.net.transports.grpc import Grpc
     from fedsim.net.transports.tcp import Tcp
@@ -248,11 +248,11 @@ def simulated(rate: float, trip: float, case: str, upload: bool, nbytes: int) ->
         "stream": Grpc(window=SIXTY_FOUR, renewed="bytes"),
     }  # fmt: skip
     kind, _, when = case.partition(" ")
-    env, rows = simpy.Environment(), list[Transfer]()
+    env, rows = simpy.Environment(), list[TransferRow]()
     buffers = {name: [rate * 1e6 / 8] for name in ("up_buffer", "down_buffer")}
     nodes = Nodes([trip / 2000], [rate * 1e6], [rate * 1e6], **buffers)
-    network = Network(
-        env, nodes, rng=partial(seeds.generator, 0), record=rows.append, connecting=Connecting("kept"),
+    network = SimulatedNetwork(
+        env, nodes, rng=partial(seeds.generator, 0), record=rows.append, connections=ConnectionPolicy("kept"),
         transport=transports[kind],
     )  # fmt: skip
     ends = (0, SERVER) if upload else (SERVER, 0)

@@ -15,10 +15,12 @@ from fedsim.clock.protocols.sync import Sync
 from fedsim.core import seeds
 from fedsim.core.errors import UserError
 from fedsim.core.record import SERVER
-from fedsim.net.sharing.link_state import default_buffer
-from fedsim.point import fleet
-from fedsim.scenario import find, yaml_file
+from fedsim.net.links.link_meter import default_buffer
+from fedsim.point.build import fleet
+from fedsim.point.results.folders import name_of
+from fedsim.scenario.parts import find
 from fedsim.scenario.schema import Scenario
+from fedsim.scenario.text import yaml_file
 
 COLUMNS = {
     "uplink": "up", "downlink": "down", "latency": "latency", "loss_up": "loss_up", "loss_down": "loss_down",
@@ -56,13 +58,13 @@ def cases(path: Path, results: Path) -> list[Case]:
     result = simulate(path, out=results, progress=False)
     transfers, found = result.transfers, dict[tuple[str, ...], Case]()
     for point in points:
-        row = result.points[result.points["point"] == point.id].iloc[0]
+        row = result.runs[result.runs["run"] == name_of(point)].iloc[0]
         axes = {axis: str(row[axis]) for axis in result.conditions}
         seconds, key = float(row["sim_seconds"]), tuple(axes.values())
         if key in found:
             found[key] = replace(found[key], simulated=(*found[key].simulated, seconds))
         else:
-            own = transfers[transfers["point"] == point.id]
+            own = transfers[transfers["run"] == name_of(point)]
             found[key] = Case(
                 path.stem, axes, plan(point.scenario, _payload(own, "src"), _payload(own, "dst")), (seconds,)
             )

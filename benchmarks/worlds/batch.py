@@ -45,7 +45,7 @@ def run(seed: int, number: int, home: Path) -> dict[str, Any]:
     if code == 0:
         try:
             found += books.check(results, scenario, files)
-            rows = sum(parquet.read_metadata(path).num_rows for path in results.glob("*/transfers.parquet"))
+            rows = sum(parquet.read_metadata(path).num_rows for path in results.glob("points/*/transfers.parquet"))
         except Exception as error:
             found.append(f"the tables cannot be read: {error!r}")
         if number % AGAIN == 0 or "grid" in scenario:
@@ -78,7 +78,7 @@ def _run(home: Path, results: str, *more: str) -> tuple[int, str, str, list[str]
 def _again(home: Path) -> list[str]:
     """Run a world a second time, where no point follows another, and return the tables that differ."""
     found = _run(home, "again", "--no-following")[3]
-    for path in (home / "out").glob("*/*.parquet"):
+    for path in (home / "out").glob("points/*/*.parquet"):
         other = home / "again" / path.relative_to(home / "out")
         if not other.exists() or path.read_bytes() != other.read_bytes():
             found.append(f"run again, {path.name} of {path.parent.name} differs")

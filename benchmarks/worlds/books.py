@@ -19,14 +19,14 @@ from tables import CLOSE, TABLES, Findings, Point, read
 
 def check(out: Path, scenario: dict[str, Any], files: dict[str, str]) -> list[str]:
     """Return all findings about a folder of results."""
-    summary = pd.read_csv(out / "summary.csv", dtype={"point": str})
+    summary = pd.read_csv(out / "summary.csv", dtype={"run": str})
     axis = scenario.get("grid", {}).get("network.latency", [None])
     found = [] if len(summary) == len(set(axis)) else [f"the summary has {len(summary)} rows for {len(axis)} points"]
     for row in summary.to_dict("records"):
         own = json.loads(json.dumps(scenario))
         if "grid" in own:
             own["network"]["latency"] = row.get("network.latency", row.get("latency", own["network"].get("latency")))
-        found += findings(Point(read(out / str(row["point"])), row, own, files))
+        found += findings(Point(read(out / "points" / str(row["run"])), row, own, files))
     return found
 
 
@@ -73,7 +73,7 @@ def times(point: Point) -> Findings:
 
 
 def scores(point: Point) -> Findings:
-    """Scores are finite, of versions there were, and the summary's is their mean: over vertices, then over periods."""
+    """Scores are finite, of versions there were, and the summary's is their mean: over nodes, then over periods."""
     table = point.tables["scores"]
     if table.empty:
         return
@@ -90,7 +90,7 @@ def scores(point: Point) -> Findings:
         those = those[(those["split"] == measure.get("splits", ["test"])[0]) & (those["period"] < those["seen"])]
         those = those[those["time"] == those["time"].max()]
         those = those[those["version"] == those["version"].max()]
-        together = those[those["client"] == -1]  # where the metric is no mean over vertices
+        together = those[those["client"] == -1]  # where the metric is no mean over nodes
         means = _means(together if len(together) else those)
         if means and abs(np.mean(means) - point.row["score"]) > 1e-6:
             yield f"the score is {point.row['score']} in the summary and {np.mean(means)} in the table"

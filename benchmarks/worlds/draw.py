@@ -1,6 +1,6 @@
 """Draw whole scenarios as plain data, with the files that they name: odd, tiny, huge and duplicate values included.
 
-A world ends soon: few clients, rounds and vertices, a limit of simulated time where something comes and goes for ever,
+A world ends soon: few clients, rounds and nodes, a limit of simulated time where something comes and goes for ever,
 and no spell much shorter than that limit.  What it draws of learning is in `lessons`.
 """
 

@@ -10,7 +10,7 @@ COHORTS: list[Any] = [
     {"name": "fed_nova", "least": 1}, "fed_proto", {"name": "fed_proto", "average": True}, "fed_pub", "fedgta",
     {"name": "fedgta", "moments": 2}, "fgssl", "fed_twp", "fed_ergnn", {"name": "fed_ergnn", "beta": 0.0}, "power",
     {"name": "power", "transfer": False}, {"name": "power", "preset": "official", "beta": 1.0}, "fed_ego", "local",
-    {"name": "fed_tad", "iterations": 1, "vertices": 8},
+    {"name": "fed_tad", "iterations": 1, "nodes": 8},
     {"name": "fed_cvae", "server_steps": 3, "latent": 2, "hidden": 4}, {"name": "fens", "aggregator_rounds": 2},
     {"name": "fed_sd2c", "latent_steps": 3, "server_epochs": 2, "width": 4, "latent": 2},
     {"name": "fed_dslr", "structure_steps": 2}, "fed_gcn", {"name": "fed_gcn", "hops": 0}, "ghost",
@@ -55,9 +55,9 @@ def lesson(rng: Random, protocol: str, sizes: list[str]) -> Part:
 
 
 def _standing(rng: Random, protocol: str) -> Part:
-    vertices = rng.choice([30, 60, 120, 200])
+    nodes = rng.choice([30, 60, 120, 200])
     dataset = {
-        "name": "synthetic", "vertices": vertices, "classes": rng.choice([2, 3, 4]),
+        "name": "synthetic", "nodes": nodes, "classes": rng.choice([2, 3, 4]),
         "features": rng.choice([1, 4, 12]), "degree": rng.choice([0.5, 3.0, 6.0]),
     }  # fmt: skip
     return {
@@ -85,7 +85,7 @@ def _changing(rng: Random, protocol: str) -> Part:
     found: Part = {
         "data": {
             "dataset": {
-                "name": "drifting", "vertices": rng.choice([80, 160]), "edges": 200, "classes": 3, "features": 4,
+                "name": "drifting", "nodes": rng.choice([80, 160]), "edges": 200, "classes": 3, "features": 4,
                 "snapshots": 4, "growth": rng.choice([0.0, 0.3]), "removal": rng.choice([0.0, 0.5]),
             },
             "partition": rng.choice(["random", "louvain", "colearn"]), "stream": stream,

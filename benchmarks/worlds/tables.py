@@ -12,7 +12,7 @@ TABLES = {
     "updates": "time version step asked folded lost late staleness refused epsilon wanted",
     "spans": "client start end what",
     "arrivals": "time client period version",
-    "partitions": "time snapshot owners vertices edges cut largest moved scanned unowned majority",
+    "partitions": "time snapshot owners nodes edges cut largest moved scanned unowned majority",
     "scores": "time version client period seen model split metric value weight",
 }
 WHOLE = ("delivered", "late", "discarded")

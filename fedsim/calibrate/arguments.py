@@ -5,17 +5,17 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsim.calibrate.fit import DOWN, TRIP, UP
-from fedsim.calibrate.measured import Floats
+from fedsim.calibrate.fit import DOWN, RTT, UP
 from fedsim.core import table, units
+from fedsim.core.arrays import Floats
 from fedsim.core.errors import UserError
-from fedsim.point import fleet
+from fedsim.point.build import fleet
 
 EXAMPLES = """examples:
   python -m fedsim.calibrate runs/pilot --out clients.csv
       clients.csv, and clients.yaml, which repeats the run with these clients
   python -m fedsim.calibrate runs/pilot/089112bd1abb --out clients.csv
-      the same for one point of a run that has several
+      the same for one run of results that hold several
   python -m fedsim.calibrate runs/pilot --until 50% --out clients.csv
       fit to the first half, and say how well that predicts the second
   python -m fedsim.calibrate transfers.csv --out clients.csv
@@ -32,15 +32,16 @@ EXAMPLES = """examples:
 Then: python -m fedsim clients.yaml
 
 exit codes:
-  0  done
-  2  a mistake in what was given (one message, nothing written)
+  0    done
+  2    a mistake in what was given (one message, nothing written)
+  130  interrupted with Ctrl-C
 """
-PLACES = {"rtt_ms": (TRIP, 1e-3), "uplink_mbps": (UP, 1e6), "downlink_mbps": (DOWN, 1e6)}
+PLACES = {"rtt_ms": (RTT, 1e-3), "uplink_mbps": (UP, 1e6), "downlink_mbps": (DOWN, 1e6)}
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="python -m fedsim.calibrate",
         usage="python -m fedsim.calibrate RUN|CSV --out clients.csv [options]",
         description="Fit a table of clients to the transfers and the work of a run.",
@@ -48,8 +49,8 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add = made.add_argument
-    add("run", type=Path, metavar="RUN|CSV", help="the folder of a run or of a point, or a CSV of transfers")
+    add = parser.add_argument
+    add("run", type=Path, metavar="RUN|CSV", help="a folder of results or of one run, or a CSV of transfers")
     add("--out", type=Path, required=True, metavar="TABLE", help="the table; the scenario gets the same name, .yaml")
     add("--force", action="store_true", help="replace files that are there already")
     add("--until", metavar="TIME", help="fit to what ended by then, predict the rest: 50%% of the run, or 10 min")
@@ -60,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     add("--data", type=Path, metavar="DIR", help="the folder of data sets (default: $FEDSIM_DATA or ~/.cache/fedsim)")
     add("--all", action="store_true", help="list all clients, not the first ones only")
     add("--no-plugins", action="store_true", help="refuse scenarios with parts that are not fedsim's own")
-    return made
+    return parser
 
 
 def until(text: str | None, end: float) -> float:
@@ -68,17 +69,16 @@ def until(text: str | None, end: float) -> float:
     if text is None:
         return float("inf")
     try:
-        found = units.fraction(text) * end
+        seconds = units.fraction(text) * end
     except ValueError:
         try:
-            found = units.SECONDS.parse(text)
+            seconds = units.SECONDS.parse(text)
         except ValueError:
-            raise UserError(
-                f"--until {text}: write a share of the run, such as 50%, or a time, such as '10 min'"
-            ) from None
-    if not 0 < found < end:
+            message = f"--until {text}: write a share of the run, such as 50%, or a time, such as '10 min'"
+            raise UserError(message) from None
+    if not 0 < seconds < end:
         raise UserError(f"--until {text}: the run ends at {end:.6g} s; give a time within it")
-    return found
+    return seconds
 
 
 def known(path: Path | None, clients: int) -> tuple[Floats, Floats]:

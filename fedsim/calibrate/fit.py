@@ -1,31 +1,32 @@
-"""Fit: the round trip and the two rates of one client's link, from the seconds of its messages.
+"""Fit the round trip and the two rates of one client's link to the seconds of its messages.
 
-What is made small is the logarithm of predicted over measured seconds, robustly: a soft L1 loss, which is quadratic
-within one percent and linear beyond, so that a few messages that were held up count little (close to a
-median).  Messages of one size and direction count as the square root of their number, since a few of another size tell
-as much as many alike.
+What is made small is the logarithm of predicted over measured seconds, robustly: a soft L1 loss, which is
+quadratic within one percent and linear beyond, so that a few messages that were held up count little (close
+to a median).  Messages of one size and direction count as the square root of their number, since a few of
+another size tell as much as many alike.
 
-A value is *identifiable* if neither its double nor its half explains the messages as well, whatever the others are
-then: the mean error is so much larger that, by the number of messages, it is no chance.  Messages of one size do not
-tell a long round trip from a low rate, and short ones say nothing of a rate.
+A value is *identifiable* if neither its double nor its half explains the messages as well, whatever the
+others are then: the mean error is so much larger that, by the number of messages, it is no chance.  Messages
+of one size do not tell a long round trip from a low rate, and short ones say nothing of a rate.
 
-Where a carrier of unknown speed brings the messages (Flower's processes), each direction has a constant beside the
-link, which is fitted along with every link that is tried.  Without messages of several sizes, no rate is then
-identifiable.
+Where a carrier of unknown speed brings the messages (Flower's processes), each direction has a constant
+beside the link, which is fitted along with every link that is tried.  Without messages of several sizes, no
+rate is then identifiable.
 
 Not modelled: links that change; messages of one client that are under way at the same time.
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from fedsim.calibrate.forward import Forward, Losses, Seconds
-from fedsim.calibrate.measured import Floats, Mask, Moved
+from fedsim.calibrate.forward import Forward, LossShares, PredictSeconds
+from fedsim.calibrate.measured import Moved
+from fedsim.core.arrays import Bools, Floats
 
-TRIP, UP, DOWN = range(3)  # places of the three values: seconds, bit/s, bit/s
+RTT, UP, DOWN = range(3)  # places of the three values: seconds, bit/s, bit/s
 SLOWEST = 1e2  # bit/s
 LOW, HIGH = np.log([1e-6, SLOWEST, SLOWEST]), np.log([1e3, 1e12, 1e12])
 STARTS = (0.02, 0.15, 0.4)  # round trips, of the shortest message's seconds, from which the search begins
@@ -37,35 +38,35 @@ FINEST = 0.01  # of a way, or of a logarithm, to which bounds are sought
 
 
 @dataclass(frozen=True, eq=False)
-class Link:
+class FittedLink:
     """A client's round trip (s), uplink and downlink (bit/s), and which of them are identifiable; the mean error."""
 
     values: Floats  # (3,), NaN where no message says anything
-    sure: Mask  # (3,)
+    identifiable: Bools  # (3,)
     error: float
-    marks: tuple[str, str, str] = field(default=("", "", ""))
+    marks: tuple[str, ...] = ("", "", "")
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class FitProblem:
     """The messages of one client as they are fitted: predicted seconds, measured ones, and the weight of each.
 
     `carried`: whether a carrier takes some constant seconds of its own.
     """
 
-    predict: Seconds
+    predict: PredictSeconds
     seconds: Floats
     weight: Floats
-    used: Mask
+    used: Bools
     moved: Moved
     carried: bool = False
 
     def residuals(self, logs: Floats) -> Floats:
         """Return the weighted logarithms of predicted over measured seconds; `logs` are those of the values (3,)."""
-        found = self.predict(*np.exp(logs).tolist())[self.used]
+        seconds = self.predict(*np.exp(logs).tolist())[self.used]
         if self.carried:
-            found = found + constants(self.moved.upload[self.used], found, self.seconds)
-        return self.weight * np.log(np.maximum(found, 1e-12) / self.seconds)
+            seconds = seconds + constants(self.moved.upload[self.used], seconds, self.seconds)
+        return self.weight * np.log(np.maximum(seconds, 1e-12) / self.seconds)
 
     @property
     def many(self) -> float:
@@ -77,129 +78,125 @@ class Problem:
         return float(np.abs(self.residuals(logs)).sum() / self.weight.sum())
 
 
-def constants(upload: Mask, predicted: Floats, seconds: Floats) -> Floats:
+def constants(upload: Bools, predicted: Floats, seconds: Floats) -> Floats:
     """Return the seconds (n,) that messages take beside what is predicted: the median of each direction, 0 at least."""
-    found = np.zeros(len(seconds))
-    for own in (upload, ~upload):
-        if own.any():
-            found[own] = max(0.0, float(np.median((seconds - predicted)[own])))
-    return found
+    beside = np.zeros(len(seconds))
+    for rows in (upload, ~upload):
+        if rows.any():
+            beside[rows] = max(0.0, float(np.median((seconds - predicted)[rows])))
+    return beside
 
 
 def problem(
-    forward: Forward, moved: Moved, crowded: Mask, losses: Losses = (0.0, 0.0), carried: bool = False
-) -> Problem | None:
-    """Return the fit of one client's messages but the `crowded` ones (n,); None if there is nothing to fit."""
-    used = moved.whole & ~crowded & (moved.seconds > 0)
+    forward: Forward, moved: Moved, congested: Bools, losses: LossShares = (0.0, 0.0), carried: bool = False
+) -> FitProblem | None:
+    """Return the fit of one client's messages but the `congested` ones (n,); None if there is nothing to fit."""
+    used = moved.whole & ~congested & (moved.seconds > 0)
     if not used.any():
         return None
     kinds = np.stack([moved.upload[used].astype(np.int64), moved.nbytes[used]])
     _, of, many = np.unique(kinds, axis=1, return_inverse=True, return_counts=True)
-    return Problem(forward.of(moved, losses), moved.seconds[used], 1 / np.sqrt(many)[of.ravel()], used, moved, carried)
+    return FitProblem(
+        forward.of(moved, losses), moved.seconds[used], 1 / np.sqrt(many)[of.ravel()], used, moved, carried
+    )
 
 
-def solve(given: Problem, fixed: Floats) -> Link:
+def solve(given: FitProblem, fixed: Floats) -> FittedLink:
     """Return the link that fits best with some values `fixed` (3,), NaN where they are free.
 
     Whether its values are identifiable is not examined here.
     A direction without messages stays NaN unless it is fixed.
     """
-    free = np.isnan(fixed) & given_by(given)
-    begun = [_start(given, share) for share in (STARTS if free[TRIP] else STARTS[:1])]
+    free = np.isnan(fixed) & informative(given)
+    begun = [_start(given, share) for share in (STARTS if free[RTT] else STARTS[:1])]
     tries = [_search(given, np.where(np.isnan(fixed), start, np.log(_positive(fixed))), free) for start in begun]
     best = min(tries, key=given.error)
     known = free | ~np.isnan(fixed)
-    return Link(np.where(known, np.exp(best), math.nan), ~np.isnan(fixed), given.error(best))
+    return FittedLink(np.where(known, np.exp(best), math.nan), ~np.isnan(fixed), given.error(best))
 
 
-def told_apart(given: Problem, link: Link, fixed: Floats, which: int) -> bool:
+def is_identifiable(given: FitProblem, link: FittedLink, fixed: Floats, which: int) -> bool:
     """Return whether neither the double nor the half of one value explains the messages as well as the link does."""
-    most = _as_well(given, link)
-    for factor in (2.0, 0.5):
-        other = fixed.copy()
-        other[which] = link.values[which] * factor
-        if solve(given, other).error <= most:
-            return False
-    return True
+    others = [np.where(np.arange(3) == which, link.values[which] * factor, fixed) for factor in (2.0, 0.5)]
+    return all(solve(given, other).error > _as_well(given, link) for other in others)
 
 
-def longest(given: Problem) -> float:
+def longest_rtt(given: FitProblem) -> float:
     """Return the longest round trip that half of the messages of either direction allow, at unlimited rates."""
-    found, rate = math.inf, math.exp(HIGH[UP])
+    longest, rate = math.inf, math.exp(HIGH[UP])
     for upload in (True, False):
-        own = given.moved.upload[given.used] == upload
-        if own.any():
-            low, high = LOW[TRIP], HIGH[TRIP]
+        rows = given.moved.upload[given.used] == upload
+        if rows.any():
+            low, high = LOW[RTT], HIGH[RTT]
             while high - low > FINEST:
                 middle = (low + high) / 2
-                ratio = given.predict(math.exp(middle), rate, rate)[given.used][own] / given.seconds[own]
+                ratio = given.predict(math.exp(middle), rate, rate)[given.used][rows] / given.seconds[rows]
                 low, high = (low, middle) if np.median(ratio) > 1 else (middle, high)
-            found = min(found, math.exp(low))
-    return found
+            longest = min(longest, math.exp(low))
+    return longest
 
 
-def towards(given: Problem, link: Link, fixed: Floats, which: int, wanted: float) -> Link:
+def nearest(given: FitProblem, link: FittedLink, fixed: Floats, which: int, wanted: float) -> FittedLink:
     """Return the link whose value comes as near to `wanted` as the messages allow, the others refitted.
 
-    They allow what costs next to nothing: what is not identifiable may still be likelier than other values; but where a
-    carrier hides the link, whatever explains them as well.  The error stays that of the link.
+    They allow what costs next to nothing: what is not identifiable may still be likelier than other values;
+    but where a carrier hides the link, whatever explains them as well.  The error stays that of the link.
     """
     most = _as_well(given, link) if given.carried else link.error * (1 + SHARE) + SLACK
-    own = math.log(link.values[which])
+    begin = math.log(link.values[which])
     near, far, best = 0.0, 1.0, link
     step = far
     while True:
-        other = fixed.copy()
-        other[which] = math.exp(own + step * (math.log(max(wanted, math.exp(LOW[which]))) - own))
-        found = solve(given, other)
-        near, far, best = (step, far, found) if found.error <= most else (near, step, best)
+        value = math.exp(begin + step * (math.log(max(wanted, math.exp(LOW[which]))) - begin))
+        solved = solve(given, np.where(np.arange(3) == which, value, fixed))
+        near, far, best = (step, far, solved) if solved.error <= most else (near, step, best)
         if far - near < FINEST:
             return replace(link, values=best.values)
         step = (near + far) / 2
 
 
-def _as_well(given: Problem, link: Link) -> float:
+def _as_well(given: FitProblem, link: FittedLink) -> float:
     """Return the mean error up to which others explain the messages as well, were errors drawn from a Laplace law."""
     return link.error * math.exp(EVIDENCE / given.many) + FLOOR
 
 
-def given_by(given: Problem) -> Mask:
+def informative(given: FitProblem) -> Bools:
     """Return which of the three values the messages say anything about (3,)."""
     upload = given.moved.upload[given.used]
     return np.array([True, bool(upload.any()), bool((~upload).any())])
 
 
-def _start(given: Problem, share: float) -> Floats:
+def _start(given: FitProblem, share: float) -> Floats:
     """Return logarithms to begin at: a part of the shortest message is a round trip, rates take the rest."""
-    trip = share * float(given.seconds.min())
-    found, upload, nbytes = [trip], given.moved.upload[given.used], given.moved.nbytes[given.used]
-    for own in (upload, ~upload):
-        rest = np.maximum(given.seconds[own] - 2 * trip, 0.1 * given.seconds[own])
-        found.append(float(np.median(8 * (nbytes[own] + 52) / rest)) if own.any() else 1e9)
-    return np.clip(np.log(found), LOW + 0.1, HIGH - 0.1)
+    rtt = share * float(given.seconds.min())
+    values, upload, nbytes = [rtt], given.moved.upload[given.used], given.moved.nbytes[given.used]
+    for rows in (upload, ~upload):
+        rest = np.maximum(given.seconds[rows] - 2 * rtt, 0.1 * given.seconds[rows])
+        values.append(float(np.median(8 * (nbytes[rows] + 52) / rest)) if rows.any() else 1e9)
+    return np.clip(np.log(values), LOW + 0.1, HIGH - 0.1)
 
 
-def _search(given: Problem, start: Floats, free: Mask) -> Floats:
+def _search(given: FitProblem, start: Floats, free: Bools) -> Floats:
     if not free.any():
         return start
 
     def residuals(logs: Floats) -> Floats:
-        whole = start.copy()
-        whole[free] = logs
-        return given.residuals(whole)
+        values = start.copy()
+        values[free] = logs
+        return given.residuals(values)
 
-    found = np.clip(start[free], LOW[free] + 1e-6, HIGH[free] - 1e-6)
+    logs = np.clip(start[free], LOW[free] + 1e-6, HIGH[free] - 1e-6)
     for soft in SOFT:
         done = least_squares(
-            residuals, found, bounds=(LOW[free], HIGH[free]), loss="soft_l1", f_scale=soft * given.weight.min(),
+            residuals, logs, bounds=(LOW[free], HIGH[free]), loss="soft_l1", f_scale=soft * given.weight.min(),
             x_scale=1.0, diff_step=1e-6, xtol=1e-9, ftol=1e-10, gtol=1e-12, max_nfev=60,
         )  # fmt: skip
-        found = np.clip(done.x, LOW[free] + 1e-6, HIGH[free] - 1e-6)
+        logs = np.clip(done.x, LOW[free] + 1e-6, HIGH[free] - 1e-6)
     best = start.copy()
-    best[free] = found
+    best[free] = logs
     return best
 
 
 def _positive(values: Floats) -> Floats:
     """Return the values, those that are missing as a rate or a time that changes nothing."""
-    return np.where(np.isnan(values), np.exp([LOW[TRIP], HIGH[UP], HIGH[DOWN]]), np.maximum(values, np.exp(LOW)))
+    return np.where(np.isnan(values), np.exp([LOW[RTT], HIGH[UP], HIGH[DOWN]]), np.maximum(values, np.exp(LOW)))

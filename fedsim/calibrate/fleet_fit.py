@@ -1,15 +1,19 @@
-"""Fleet fit: the links of all clients, where messages of one say too little with what the others' say.
+"""Fit the links of all clients, where messages of one say too little with what the others' say.
 
-Round trips come first: one that is not identifiable is the median of those that are, or, if none is, half of the
-longest that the client's messages allow; its rates are then those that fit this round trip. A rate that is not
-identifiable is the median of those that are, but not below what the client's messages show, or, if none is, the
-lowest that they allow. Each such value is marked. Values that are known are not fitted.
+Round trips come first: one that is not identifiable is the median of those that are, or, if none is, half of
+the longest that the client's messages allow; its rates are then those that fit this round trip. A rate that
+is not identifiable is the median of those that are, but not below what the client's messages show, or, if
+none is, the lowest that they allow. Each such value is marked. Values that are known are not fitted.
 
-Where Flower carried the messages, its constants hide links, and what is not identifiable is as near to what the
-scenario states as the messages allow.
+Where Flower carried the messages, its constants hide links, and what is not identifiable is as near to what
+the scenario states as the messages allow.
 
-Messages that were under way while clients could have filled the server's link are left out, unless a client has no
-others.  Not modelled: what slows several clients at once elsewhere.
+Messages that were under way while clients could have filled the server's link are left out, unless a client
+has no others.  Not modelled: what slows several clients at once elsewhere.
+
+Losses are the share of packets that were lost, by what moved on the wire beyond headers.  That holds where a
+run records what really moved, repeats included, as simulated runs do, and as TCP's own counters tell; a run
+whose wire bytes contain other overhead would seem to lose packets.  A repeat counts as a lost packet.
 """
 
 from collections.abc import Sequence
@@ -18,9 +22,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedsim.calibrate import fit
-from fedsim.calibrate.fit import DOWN, TRIP, UP, Link, Problem
+from fedsim.calibrate.fit import DOWN, RTT, UP, FitProblem, FittedLink
 from fedsim.calibrate.forward import BITS, Forward
-from fedsim.calibrate.measured import Floats, Mask, Moved
+from fedsim.calibrate.measured import Moved
+from fedsim.core.arrays import Bools, Floats
+from fedsim.net.tcp import laws as tcp
 
 FULL = 0.8  # share of a server's link from which it may have held messages up
 SEEMS = 2.0  # times what a client's fastest message moved a second in the mean: the most that its link is taken for
@@ -39,26 +45,26 @@ MARKS = {  # of values that are shown
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """The links of K clients; `crowded` are the messages (n,) that the server's link may have held up.
+    """The links of K clients; `congested` are the messages (n,) that the server's link may have held up.
 
     `carrier` are the seconds that a message takes beside the link, down and up.
     """
 
     values: Floats  # (K, 3): round trip in seconds, uplink and downlink in bit/s; NaN where nothing is known
     losses: Floats  # (K, 2): of packets, up and down
-    marks: list[tuple[str, str, str]]
-    crowded: Mask
+    marks: list[tuple[str, ...]]
+    congested: Bools
     carrier: tuple[float, float] = (0.0, 0.0)
 
     def predicted(self, forward: Forward, moved: Moved) -> Floats:
         """Return the seconds (n,) that messages take over these links, NaN for those that did not arrive whole."""
-        found = np.full(len(moved), np.nan)
+        seconds = np.full(len(moved), np.nan)
         for client in np.unique(moved.client).tolist():
-            own = moved.client == client
+            rows = moved.client == client
             if not np.isnan(self.values[client]).any():
                 losses = float(self.losses[client, 0]), float(self.losses[client, 1])
-                found[own] = forward.of(moved.take(own), losses)(*self.values[client].tolist())
-        return found + np.where(moved.upload, self.carrier[1], self.carrier[0])
+                seconds[rows] = forward.of(moved.take(rows), losses)(*self.values[client].tolist())
+        return seconds + np.where(moved.upload, self.carrier[1], self.carrier[0])
 
 
 def fitted(
@@ -67,48 +73,47 @@ def fitted(
 ) -> Fleet:  # fmt: skip
     """Return the links of all clients; `server` are its links' rates in bit/s by whether they carry uploads.
 
-    `known` (K, 3) are values that are not fitted, NaN where there are none; `losses` (K, 2) are those up and down.
-    `stated` (K, 3) are the links that the scenario states, given where a carrier adds constants of its own.
+    `known` (K, 3) are values that are not fitted, NaN where there are none; `losses` (K, 2) are those up and
+    down. `stated` (K, 3) are the links that the scenario states, given where a carrier adds constants of its
+    own.
     """
     fleet = _fitted(forward, moved, np.zeros(len(moved), dtype=bool), known, losses, stated)
     if stated is not None:
         return replace(fleet, carrier=_carrier(fleet.predicted(forward, moved), moved))
-    crowded = crowding(moved, fleet.values, server)
-    if not crowded.any():
+    congested = congestion(moved, fleet.values, server)
+    if not congested.any():
         return fleet
-    held = _held(moved, crowded)
-    fleet = _fitted(forward, moved, crowded & ~held, known, losses, None)
-    marks = [*fleet.marks]
-    for client, upload in {*zip(moved.client[held].tolist(), moved.upload[held].tolist(), strict=True)}:
-        own = [*marks[client]]
-        own[UP if upload else DOWN] = own[UP if upload else DOWN] or SHARED
-        marks[client] = (own[TRIP], own[UP], own[DOWN])
-    return Fleet(fleet.values, losses, marks, crowded)
+    held = _held(moved, congested)
+    fleet = _fitted(forward, moved, congested & ~held, known, losses, None)
+    marks = [[*each] for each in fleet.marks]
+    for client, upload in zip(moved.client[held].tolist(), moved.upload[held].tolist(), strict=True):
+        which = UP if upload else DOWN
+        marks[client][which] = marks[client][which] or SHARED
+    return Fleet(fleet.values, losses, [tuple(each) for each in marks], congested)
 
 
 def _carrier(predicted: Floats, moved: Moved) -> tuple[float, float]:
     """Return the seconds beside the links, down and up: the medians over the messages of all clients."""
     some = np.isfinite(predicted)
-    found = fit.constants(moved.upload[some], predicted[some], moved.seconds[some])
-    down, up = (float(found[moved.upload[some] == upload].max(initial=0.0)) for upload in (False, True))
+    extra = fit.constants(moved.upload[some], predicted[some], moved.seconds[some])
+    down, up = (float(extra[moved.upload[some] == upload].max(initial=0.0)) for upload in (False, True))
     return down, up
 
 
-def crowding(moved: Moved, values: Floats, server: dict[bool, float]) -> Mask:
+def congestion(moved: Moved, values: Floats, server: dict[bool, float]) -> Bools:
     """Return the messages (n,) during which the clients at work could have filled most of a link of the server."""
-    found = np.zeros(len(moved), dtype=bool)
+    congested = np.zeros(len(moved), dtype=bool)
     for upload, which in ((True, UP), (False, DOWN)):
         rows = np.flatnonzero(moved.upload == upload)
         seen = np.zeros(len(values))
         np.maximum.at(seen, moved.client[rows], BITS * moved.nbytes[rows] / np.maximum(moved.seconds[rows], TINY))
-        rates = np.minimum(np.nan_to_num(values[:, which]), np.minimum(SEEMS * seen, server[upload]))[
-            moved.client[rows]
-        ]
+        rates = np.minimum(np.nan_to_num(values[:, which]), np.minimum(SEEMS * seen, server[upload]))
+        rates = rates[moved.client[rows]]
         if not len(rows) or rates.sum() < FULL * server[upload]:
             continue
         most = _most(moved.sent[rows], moved.arrived[rows], rates)
-        found[rows] = most > np.maximum(FULL * server[upload], rates * (1 + TINY))
-    return found
+        congested[rows] = most > np.maximum(FULL * server[upload], rates * (1 + TINY))
+    return congested
 
 
 def _most(sent: Floats, arrived: Floats, rates: Floats) -> Floats:
@@ -121,80 +126,80 @@ def _most(sent: Floats, arrived: Floats, rates: Floats) -> Floats:
     place[order] = np.arange(len(order))
     between = np.stack([place[: len(sent)], place[len(sent) :]], axis=1)
     lasts = between[:, 1] > between[:, 0]
-    found = np.zeros(len(sent))
-    found[lasts] = np.maximum.reduceat(load, between[lasts].ravel())[::2]
-    return found
+    most = np.zeros(len(sent))
+    most[lasts] = np.maximum.reduceat(load, between[lasts].ravel())[::2]
+    return most
 
 
-def _held(moved: Moved, crowded: Mask) -> Mask:
-    """Return the crowded messages of clients that have too few others in that direction."""
+def _held(moved: Moved, congested: Bools) -> Bools:
+    """Return the congested messages of clients that have too few others in that direction."""
     ends = moved.client * 2 + moved.upload
-    free = np.bincount(ends[moved.whole & ~crowded], minlength=int(ends.max()) + 1)
-    return np.asarray(crowded & (free[ends] < FEWEST))
+    free = np.bincount(ends[moved.whole & ~congested], minlength=int(ends.max()) + 1)
+    return np.asarray(congested & (free[ends] < FEWEST))
 
 
-def _fitted(forward: Forward, moved: Moved, out: Mask, known: Floats, losses: Floats, stated: Floats | None) -> Fleet:
-    problems: list[Problem | None] = []
-    links: list[Link | None] = []
-    for client in range(len(known)):
-        own = np.flatnonzero(moved.client == client)
+def _fitted(forward: Forward, moved: Moved, out: Bools, known: Floats, losses: Floats, stated: Floats | None) -> Fleet:
+    clients = range(len(known))
+    statements: list[Floats | None] = [None] * len(known) if stated is None else [*stated]
+    problems = []
+    for client in clients:
+        rows = np.flatnonzero(moved.client == client)
         lost = float(losses[client, 0]), float(losses[client, 1])
-        given = fit.problem(forward, moved.take(own), out[own], lost, stated is not None) if len(own) else None
-        problems.append(given)
-        links.append(None if given is None else _trip_first(given, known[client]))
-    trips = _told(links, TRIP)
+        problems.append(fit.problem(forward, moved.take(rows), out[rows], lost, stated is not None))
+    links = [None if given is None else _rtt_first(given, known[client]) for client, given in enumerate(problems)]
+    rtts = _identified(links, RTT)
     rated = [
-        None if given is None or link is None else _rates(given, link, known[client], trips, _of(stated, client))
-        for client, (given, link) in enumerate(zip(problems, links, strict=True))
+        None if given is None or link is None else _rates(given, link, known[client], rtts, statements[client])
+        for client, given, link in zip(clients, problems, links, strict=True)
     ]
     # Rates that fit a round trip which is not identifiable count only where there are no others.
-    best = [link for link in rated if link is not None and link.sure[TRIP]]
-    pools = [trips, *(_told(best, which) if len(_told(best, which)) else _told(rated, which) for which in (UP, DOWN))]
-    whole = [
-        _whole(given, link, known[client], pools, _of(stated, client))
-        for client, (given, link) in enumerate(zip(problems, rated, strict=True))
+    best = [link for link in rated if link is not None and link.identifiable[RTT]]
+    pools = [rtts]
+    for which in (UP, DOWN):
+        values = _identified(best, which)
+        pools.append(values if len(values) else _identified(rated, which))
+    completed = [
+        _completed(given, link, known[client], pools, statements[client])
+        for client, given, link in zip(clients, problems, rated, strict=True)
     ]
-    return Fleet(np.stack([link.values for link in whole]), losses, [link.marks for link in whole], out)
+    return Fleet(np.stack([link.values for link in completed]), losses, [link.marks for link in completed], out)
 
 
-def _of(stated: Floats | None, client: int) -> Floats | None:
-    return None if stated is None else stated[client]
-
-
-def _trip_first(given: Problem, known: Floats) -> Link:
+def _rtt_first(given: FitProblem, known: Floats) -> FittedLink:
     """Return the best link, and whether its round trip is identifiable; beside a carrier's constant it never is."""
     link = fit.solve(given, known)
-    if np.isnan(known[TRIP]) and not given.carried:
-        link.sure[TRIP] = fit.told_apart(given, link, known, TRIP)
+    if np.isnan(known[RTT]) and not given.carried:
+        link.identifiable[RTT] = fit.is_identifiable(given, link, known, RTT)
     return link
 
 
-def _rates(given: Problem, link: Link, known: Floats, trips: Floats, stated: Floats | None) -> Link:
+def _rates(given: FitProblem, link: FittedLink, known: Floats, rtts: Floats, stated: Floats | None) -> FittedLink:
     """Return the link with a round trip, and which of its rates are identifiable at it.
 
-    Where the round trip is not, a rate that is so whatever the round trip may be is rough, and any other only given it.
+    Where the round trip is not, a rate that is so whatever the round trip may be is rough, and any other only
+    given it.
     """
     fixed, mark, first = known.copy(), "", link
-    if not np.isnan(known[TRIP]):
+    if not np.isnan(known[RTT]):
         mark = KNOWN
-    elif not link.sure[TRIP]:
-        mark = POOLED if len(trips) else ASSUMED if stated is None else STATED
-        wanted = float(np.median(trips)) if len(trips) else fit.longest(given) / 2 if stated is None else stated[TRIP]
-        link = fit.towards(given, link, known, TRIP, wanted)
-        fixed[TRIP] = link.values[TRIP]
-    sure, marks = [mark in ("", KNOWN)], [mark, "", ""]
+    elif not link.identifiable[RTT]:
+        mark = POOLED if len(rtts) else ASSUMED if stated is None else STATED
+        wanted = float(np.median(rtts)) if len(rtts) else fit.longest_rtt(given) / 2 if stated is None else stated[RTT]
+        link = fit.nearest(given, link, known, RTT, wanted)
+        fixed[RTT] = link.values[RTT]
+    identifiable, marks = [mark in ("", KNOWN)], [mark, "", ""]
     for which in (UP, DOWN):
-        told = not np.isnan(known[which]) or (
-            not np.isnan(link.values[which]) and fit.told_apart(given, link, fixed, which)
-        )
-        sure.append(told)
-        if told and mark not in ("", KNOWN) and np.isnan(known[which]):
-            alone = fit.told_apart(given, replace(first, values=link.values), known, which)
+        seen = not np.isnan(link.values[which]) and fit.is_identifiable(given, link, fixed, which)
+        identifiable.append(not np.isnan(known[which]) or seen)
+        if identifiable[-1] and mark not in ("", KNOWN) and np.isnan(known[which]):
+            alone = fit.is_identifiable(given, replace(first, values=link.values), known, which)
             marks[which] = ROUGH if alone else GIVEN
-    return Link(link.values, np.array(sure), link.error, (marks[TRIP], marks[UP], marks[DOWN]))
+    return FittedLink(link.values, np.array(identifiable), link.error, tuple(marks))
 
 
-def _whole(given: Problem | None, link: Link | None, known: Floats, pools: list[Floats], stated: Floats | None) -> Link:
+def _completed(
+    given: FitProblem | None, link: FittedLink | None, known: Floats, pools: list[Floats], stated: Floats | None
+) -> FittedLink:
     """Return the link with a value in each place that anything is known of, and its marks."""
     typical = np.array([float(np.median(pool)) if len(pool) else np.nan for pool in pools])
     marked = [POOLED] * 3
@@ -203,27 +208,40 @@ def _whole(given: Problem | None, link: Link | None, known: Floats, pools: list[
         typical = np.where(np.isnan(typical), stated, typical)
     if given is None or link is None:
         free = np.isnan(known)
-        trip, up, down = (mark if each else KNOWN for each, mark in zip(free.tolist(), marked, strict=True))
-        return Link(np.where(free, typical, known), ~free, np.nan, (trip, up, down))
-    fixed, marks, sure = known.copy(), [*link.marks], link.sure
-    if marks[TRIP] in (POOLED, ASSUMED, STATED):
-        fixed[TRIP] = link.values[TRIP]
+        marks = [mark if unknown else KNOWN for unknown, mark in zip(free.tolist(), marked, strict=True)]
+        return FittedLink(np.where(free, typical, known), ~free, np.nan, tuple(marks))
+    fixed, marks, identifiable = known.copy(), [*link.marks], link.identifiable
+    if marks[RTT] in (POOLED, ASSUMED, STATED):
+        fixed[RTT] = link.values[RTT]
     for which in (UP, DOWN):
         if not np.isnan(known[which]):
             marks[which] = KNOWN
-        elif sure[which]:
+        elif identifiable[which]:
             continue  # with the mark that it has
         elif np.isnan(link.values[which]):
             marks[which], fixed[which] = marked[which], typical[which]
         else:
             known_of_others = not np.isnan(typical[which])
             marks[which] = marked[which] if known_of_others else LEAST
-            link = fit.towards(given, link, fixed, which, typical[which] if known_of_others else fit.SLOWEST)
+            link = fit.nearest(given, link, fixed, which, typical[which] if known_of_others else fit.SLOWEST)
             fixed[which] = link.values[which]
     values = np.where(np.isnan(fixed), link.values, fixed)
-    return Link(values, sure, link.error, (marks[TRIP], marks[UP], marks[DOWN]))
+    return FittedLink(values, identifiable, link.error, tuple(marks))
 
 
-def _told(links: Sequence[Link | None], which: int) -> Floats:
+def _identified(links: Sequence[FittedLink | None], which: int) -> Floats:
     """Return the values in one place that are identifiable, each by a client's messages."""
-    return np.array([link.values[which] for link in links if link is not None and link.sure[which]])
+    return np.array([link.values[which] for link in links if link is not None and link.identifiable[which]])
+
+
+def lost(constants: tcp.TransferModel, moved: Moved, clients: int) -> Floats:
+    """Return the losses up and down of each client (K, 2); 0 without messages, or where less than a byte a message."""
+    shares = np.zeros((clients, 2))
+    for column, upload in enumerate((True, False)):
+        messages = moved.take(moved.whole & (moved.upload == upload) & (moved.wire > 0))
+        plain = tcp.wire_size(constants, messages.nbytes, np.zeros(len(messages)))
+        bare = np.bincount(messages.client, plain, minlength=clients)
+        wire = np.bincount(messages.client, messages.wire, minlength=clients)
+        some = wire - bare > np.bincount(messages.client, minlength=clients)
+        shares[some, column] = 1 - bare[some] / wire[some]
+    return shares

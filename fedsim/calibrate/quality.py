@@ -1,8 +1,8 @@
-"""Quality: how far predicted seconds are from measured ones, of messages, of jobs and of rounds.
+"""Compare predicted seconds with measured ones, of messages, of jobs and of rounds.
 
-An error is |predicted - measured| / measured.  A round of `sync` is put together from its clients' pieces: each message
-and job takes its predicted seconds, what lies between them (a server that waits for a core, a program that starts) what
-was measured, and the slowest client that answered ends the round.
+An error is |predicted - measured| / measured.  A round of `sync` is put together from its clients' pieces:
+each message and job takes its predicted seconds, what lies between them (a server that waits for a core, a
+program that starts) what was measured, and the slowest client that answered ends the round.
 
 Not predicted: rounds of other protocols, in which the times of some clients decide what others are asked.
 """
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.calibrate.measured import Floats, Mask, Measured
+from fedsim.calibrate.measured import Measurements
+from fedsim.core.arrays import Bools, Floats
 
 TINY = 1e-12  # of the clock: a message that is sent at the very update belongs to the next round
 
@@ -36,44 +37,38 @@ def errors(predicted: Floats, measured: Floats) -> Errors:
 
 
 def rounds(
-    measured: Measured, moved: Floats, worked: Floats, after: float = 0.0, until: float = math.inf
+    measured: Measurements, moved: Floats, worked: Floats, after: float = 0.0, until: float = math.inf
 ) -> tuple[Floats, Floats]:
     """Return predicted and measured seconds (n,) of the rounds between two seconds of the run; none but under `sync`.
 
     `moved` and `worked` are the predicted seconds of messages and jobs.
     """
-    none = np.array([])
-    scenario, updates = measured.scenario, measured.updates
-    if scenario is None or scenario.protocol.name != "sync" or not len(updates):
-        return none, none
-    starts = np.concatenate([[0.0], updates[:-1]])
-    made, seen = [], []
-    own = (starts >= after) & (updates <= until)
-    for start, end in zip(starts[own].tolist(), updates[own].tolist(), strict=True):
-        late = _late(measured, moved, worked, start, end)
-        if late is not None:
-            made.append(end - start + late)
-            seen.append(end - start)
-    return np.array(made), np.array(seen)
+    updates = measured.updates if measured.scenario and measured.scenario.protocol.name == "sync" else np.array([])
+    starts = np.concatenate([[0.0], updates[:-1]])[: len(updates)]
+    within = (starts >= after) & (updates <= until)
+    starts, seconds = starts[within], (updates - starts)[within]
+    late = np.array([_late(measured, moved, worked, *row) for row in zip(starts, updates[within], strict=True)], float)
+    known = ~np.isnan(late)
+    return (seconds + late)[known], seconds[known]
 
 
-def _late(measured: Measured, moved: Floats, worked: Floats, start: float, end: float) -> float | None:
-    """Return by how many seconds a round is predicted to end later than it did; None if a piece is not predicted."""
+def _late(measured: Measurements, moved: Floats, worked: Floats, start: float, end: float) -> float:
+    """Return by how many seconds a round is predicted to end later than it did; NaN if a piece is not predicted."""
     rows, jobs = measured.moved, measured.worked
     mine = rows.whole & (rows.sent >= start - TINY * end) & (rows.arrived <= end + TINY * end)
     done = (jobs.start >= start) & (jobs.end <= end)
     if np.isnan(moved[mine]).any() or np.isnan(worked[done]).any():
-        return None
+        return math.nan
     more = np.bincount(rows.client[mine], (moved - rows.seconds)[mine], minlength=measured.clients)
-    more += np.bincount(jobs.client[done], (worked - (jobs.end - jobs.start))[done], minlength=measured.clients)
+    more += np.bincount(jobs.client[done], (worked - jobs.seconds)[done], minlength=measured.clients)
     answers = mine & rows.upload
     if not answers.any():
-        return None
+        return math.nan
     last = np.full(measured.clients, -np.inf)
     np.maximum.at(last, rows.client[answers], rows.arrived[answers])
     return float((last + more).max() - last.max())
 
 
-def within(measured: Measured, until: float) -> tuple[Mask, Mask]:
+def within(measured: Measurements, until: float) -> tuple[Bools, Bools]:
     """Return which messages and which jobs had ended by a second of the run."""
     return measured.moved.arrived <= until, measured.worked.end <= until

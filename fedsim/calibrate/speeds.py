@@ -1,13 +1,13 @@
-"""Speeds: operations a second of each client, from how long its jobs took.
+"""Fit the speed of each client, in operations a second, to how long its jobs took.
 
-How many operations a job takes is in the table, or is worked out: the run's own scenario is rehearsed without training
-over links that take no time, on computers of known speed, so that a job's seconds tell its operations.  They are those
-that a simulation of the run would count, for the same client and as many periods.  A client's speed is the median over
-its jobs.
+How many operations a job takes is in the table, or is worked out: the run's own scenario is rehearsed without
+training over links that take no time, on computers of known speed, so that a job's seconds tell its
+operations.  They are those that a simulation of the run would count, for the same client and as many periods.
+A client's speed is the median over its jobs.
 
-A speed is identifiable if neither its double nor its half explains the seconds of the client's jobs as well.  Where
-each job is a process of its own, as with Flower, each takes some constant seconds too, so that jobs of one length tell
-none; the speed is then the scenario's, and the constant takes the rest.
+A speed is identifiable if neither its double nor its half explains the seconds of the client's jobs as well.
+Where each job is a process of its own, as with Flower, each takes some constant seconds too, so that jobs of
+one length tell none; the speed is then the scenario's, and the constant takes the rest.
 
 Not modelled: jobs whose operations depend on what was learned before; rounds of several exchanges.
 """
@@ -21,11 +21,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from fedsim.calibrate import fit
-from fedsim.calibrate.measured import Floats, Ints, Mask, Measured, Worked
+from fedsim.calibrate.measured import Measurements, Spans, Worked
+from fedsim.core.arrays import Bools, Floats, Ints
 from fedsim.core.errors import UserError
-from fedsim.learn.algorithm import declared
-from fedsim.point import check
-from fedsim.point.parts import Parts
+from fedsim.point.build.parts import Parts
+from fedsim.point.checks import check
 from fedsim.scenario.schema import Scenario
 
 KNOWN = 1e9  # operations a second of the computers in a rehearsal
@@ -38,8 +38,13 @@ class Speeds:
     """Operations a second of K clients, NaN where unknown; which are identifiable; the seconds of a job beside."""
 
     values: Floats
-    sure: Mask
+    identifiable: Bools
     constant: float = 0.0
+
+    def with_known(self, known: Floats) -> "Speeds":
+        """Return the speeds with those that are known, not NaN, in their place."""
+        values = np.where(np.isnan(known), self.values, known)
+        return replace(self, values=values, identifiable=self.identifiable | ~np.isnan(known))
 
 
 def fitted(worked: Worked, clients: int, stated: Floats | None = None) -> Speeds:
@@ -47,30 +52,28 @@ def fitted(worked: Worked, clients: int, stated: Floats | None = None) -> Speeds
 
     `stated` (K,) are the scenario's, given where each job was a process of its own.
     """
-    rates = worked.operations / (worked.end - worked.start)
+    rates = worked.operations / worked.seconds
     known = np.isfinite(rates) & (rates > 0)
-    mine = [worked.take(known & (worked.client == client)) for client in range(clients)]
-    own = np.array([_median(jobs.operations / (jobs.end - jobs.start)) for jobs in mine])
-    lacking = np.isnan(own)
-    carried = stated is not None
-    sure = np.array(
-        [len(jobs) > 0 and _told_apart(jobs, speed, carried) for jobs, speed in zip(mine, own, strict=True)]
-    )
+    jobs = [worked.take(known & (worked.client == client)) for client in range(clients)]
+    medians = np.array([_median(each.operations / each.seconds) for each in jobs])
+    lacking = np.isnan(medians)
+    pairs = zip(jobs, medians, strict=True)
+    sure = np.array([len(each) > 0 and _is_identifiable(each, speed, stated is not None) for each, speed in pairs])
     if stated is None or not known.any():
-        return Speeds(np.where(lacking, _median(own[~lacking]), own), sure)
-    values = np.where(sure, own, stated)
-    rest = (worked.end - worked.start - worked.operations / values[worked.client])[known]
+        return Speeds(np.where(lacking, _median(medians[~lacking]), medians), sure)
+    values = np.where(sure, medians, stated)
+    rest = (worked.seconds - worked.operations / values[worked.client])[known]
     return Speeds(values, sure, max(0.0, _median(rest)))
 
 
-def _told_apart(jobs: Worked, speed: float, carried: bool) -> bool:
+def _is_identifiable(jobs: Worked, speed: float, carried: bool) -> bool:
     """Return whether neither the double nor the half of a speed explains jobs as well, with a constant if `carried`."""
-    seconds, upload = jobs.end - jobs.start, np.zeros(len(jobs), dtype=bool)
+    seconds, upload = jobs.seconds, np.zeros(len(jobs), dtype=bool)
 
     def error(value: float, constant: bool) -> float:
-        found = jobs.operations / value
-        found = found + (fit.constants(upload, found, seconds) if constant else 0.0)
-        return float(np.abs(np.log(found / seconds)).mean())
+        fitted = jobs.operations / value
+        fitted = fitted + (fit.constants(upload, fitted, seconds) if constant else 0.0)
+        return float(np.abs(np.log(fitted / seconds)).mean())
 
     most = error(speed, False) * math.exp(fit.EVIDENCE / len(jobs)) + fit.FLOOR
     return all(error(speed * factor, carried) > most for factor in (2.0, 0.5))
@@ -78,11 +81,11 @@ def _told_apart(jobs: Worked, speed: float, carried: bool) -> bool:
 
 def predicted(worked: Worked, speeds: Speeds) -> Floats:
     """Return the seconds (n,) that jobs take at these speeds, NaN where their operations are unknown."""
-    found: Floats = worked.operations / speeds.values[worked.client] + speeds.constant
-    return found
+    seconds: Floats = worked.operations / speeds.values[worked.client] + speeds.constant
+    return seconds
 
 
-def with_operations(measured: Measured, arrivals: Path | None, data_root: Path) -> tuple[Worked, str]:
+def with_operations(measured: Measurements, arrivals: Path | None, data_root: Path) -> tuple[Worked, str]:
     """Return the jobs with their operations, rehearsed where they are unknown, and why there are none.
 
     `arrivals` is the run's table of them, which says how many periods a client had met.
@@ -92,37 +95,36 @@ def with_operations(measured: Measured, arrivals: Path | None, data_root: Path) 
         return worked, "" if len(worked) else "no finished job is recorded"
     if scenario is None:
         return worked, "no row of work has operations"
-    run = _periods(arrivals)
+    arrived: dict[int, Floats] = {}
+    if arrivals is not None and arrivals.is_file():
+        rows = pq.read_table(arrivals, columns=["client", "time"])
+        arrived = _by_client(rows["client"].to_numpy(), rows["time"].to_numpy())
     try:
-        made = _rehearsed(scenario, measured, run, data_root)
+        rehearsed = _rehearsed(scenario, measured, arrived, data_root)
     except UserError as error:
         return worked, f"the operations of a job are not known: {' '.join(str(error).split())}"
-    met = _met(worked, run)
-    found = [made.get(key, np.nan) for key in zip(worked.client.tolist(), met, strict=True)]
-    return replace(worked, operations=np.where(np.isnan(worked.operations), found, worked.operations)), ""
+    counted = [rehearsed.get(key, np.nan) for key in _keys(worked, arrived)]
+    return replace(worked, operations=np.where(np.isnan(worked.operations), counted, worked.operations)), ""
 
 
 def _rehearsed(
-    scenario: Scenario, measured: Measured, run: dict[int, Floats], data_root: Path
+    scenario: Scenario, measured: Measurements, run: dict[int, Floats], data_root: Path
 ) -> dict[tuple[int, int], float]:
     """Return the operations of a job by client and periods met.  Raises UserError if a rehearsal cannot tell."""
     from fedsim.point.preview import preview
 
-    if declared(Parts(scenario).algorithm, "own_steps"):
+    if Parts(scenario).algorithm.own_steps:
         raise UserError("a round has several exchanges; give them as --operations")
     several = max(map(len, run.values()), default=1) > 1
     updates = min(MOST, len(measured.updates)) if several else 1
-    made = _alone(scenario, measured.clients, max(1, updates))
-    (point,) = made.points()
+    (point,) = _alone(scenario, measured.clients, max(1, updates)).points()
     if problems := check.points([point], whole=True):
         raise UserError(str(problems[0]))
     seen = preview(point.scenario, data_root, updates)
     spans = seen.spans[seen.spans["what"] == "train"]
-    client, start, end = (spans[name].to_numpy() for name in ("client", "start", "end"))
-    jobs = Worked(client, start, end, np.full(len(spans), np.nan))
+    jobs = Spans(*(spans[name].to_numpy() for name in ("client", "start", "end")))
     arrived = _by_client(seen.arrivals["client"].to_numpy(), seen.arrivals["time"].to_numpy())
-    keys = zip(jobs.client.tolist(), _met(jobs, arrived), strict=True)
-    return dict(zip(keys, ((jobs.end - jobs.start) * KNOWN).tolist(), strict=True))
+    return dict(zip(_keys(jobs, arrived), (jobs.seconds * KNOWN).tolist(), strict=True))
 
 
 def _alone(scenario: Scenario, clients: int, rounds: int) -> Scenario:
@@ -137,24 +139,16 @@ def _alone(scenario: Scenario, clients: int, rounds: int) -> Scenario:
     return Scenario.model_validate(plain)
 
 
-def _periods(arrivals: Path | None) -> dict[int, Floats]:
-    """Return the seconds at which each client's periods arrived; nothing if there is no table."""
-    if arrivals is None or not arrivals.is_file():
-        return {}
-    rows = pq.read_table(arrivals, columns=["client", "time"])
-    return _by_client(rows["client"].to_numpy(), rows["time"].to_numpy())
-
-
 def _by_client(client: Ints, time: Floats) -> dict[int, Floats]:
     """Return the times of each client, in order."""
     return {each: np.sort(time[client == each]) for each in np.unique(client).tolist()}
 
 
-def _met(worked: Worked, arrived: dict[int, Floats]) -> list[int]:
-    """Return how many periods each job's client had met when it began."""
+def _keys(jobs: Spans, arrived: dict[int, Floats]) -> list[tuple[int, int]]:
+    """Return the client of each job, and how many periods it had met when the job began."""
     none = np.array([])
-    rows = zip(worked.client.tolist(), worked.start.tolist(), strict=True)
-    return [int(np.searchsorted(arrived.get(client, none), start, side="right")) for client, start in rows]
+    rows = zip(jobs.client.tolist(), jobs.start.tolist(), strict=True)
+    return [(client, int(np.searchsorted(arrived.get(client, none), start, "right"))) for client, start in rows]
 
 
 def _median(values: Floats) -> float:

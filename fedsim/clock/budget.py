@@ -10,8 +10,8 @@ it.
 Energy, carbon and money are those of typical figures (`prices.py`): what takes time counts as it passes, a message and
 a computation once their rows are written, so that what has begun counts on top.
 
-Messages that are planned ahead as a wave are metered only when all have ended.  So no waves are used under a budget of
-bytes or costs (`Until.metered`), and the end does not depend on how many clients are asked at once.
+Messages of a cohort that is asked at once are metered only when all have ended.  So clients are asked one by one under
+a budget of bytes or costs (`Until.metered`), and the end does not depend on how many are asked at once.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,32 +1,29 @@
 """The observer: decides when models are scored, and writes the scores with the time and the version of that moment.
 
 It wakes on updates (or at intervals), and when periods reach clients, before anything is trained on them.  It takes no
-simulated time and sends nothing.  How models are scored is left to the learner (`learner/scoring.py`).
+simulated time and sends nothing.  How models are scored is left to the learner (`learner/scoring/scoring.py`).
 """
 
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import simpy
 
 from fedsim.clock.world import World
-from fedsim.core.record import Column, Row, Score
+from fedsim.core.record import Cells, Row, ScoreRow
 from fedsim.core.units import Updates
-from fedsim.learner.contract import Scores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fedsim.data.graph import Period
+
+Extend = Callable[[type[Row], Mapping[str, Cells]], None]
 
 
 class Observer:
     """Scores a world's models by the rules of `measure`; `every` is a number of updates or of simulated seconds."""
 
-    def __init__(
-        self, world: World, extend: "Callable[[type[Row], Mapping[str, Column]], None]", every: Updates | float
-    ) -> None:
+    def __init__(self, world: World, extend: Extend, every: Updates | float) -> None:
         """Watch this world; `extend` appends columns to a table."""
         self._world, self._extend, self._every = world, extend, every
         self._scored_at = ((-1, 0), 0, 0.0)  # version and restarts, periods met by all clients together, second
@@ -52,15 +49,13 @@ class Observer:
         if self._scored_at[0] == version and (self._scored_at[1] == total or self._scored_at[2] == now):
             return
         self._scored_at = version, total, now
-        world.clients.catch_up()
-        headline = self._write(world.learner.score(world.states()))
+        headline = self._write()
         self.latest = self.latest if headline is None else headline
 
     def _watch(self) -> Generator[simpy.Event, Any, None]:
         while True:
             arrived: list[tuple[int, Period]] = yield self._world.arrival
-            self._world.clients.catch_up()
-            self._write(self._world.learner.score_unmet(self._world.states(), arrived))
+            self._write(arrived)
 
     def _run(self) -> Generator[simpy.Event, Any, None]:
         server, last = self._world.server, 0
@@ -76,8 +71,12 @@ class Observer:
             last = server.version
             self.score()
 
-    def _write(self, scores: Scores) -> float | None:
-        moment = {"time": self._world.env.now, "version": self._world.server.version}
+    def _write(self, arrived: "list[tuple[int, Period]] | None" = None) -> float | None:
+        """Score on the periods met, or on those that have just arrived; return the headline model's mean score."""
+        world = self._world
+        world.clients.catch_up()
+        scores = world.learner.score(world.states(), arrived)
+        moment = {"time": world.env.now, "version": world.server.version}
         for block in scores.rows:
-            self._extend(Score, {**moment, **block})
+            self._extend(ScoreRow, {**moment, **block})
         return scores.headline

@@ -6,7 +6,7 @@ updates queue behind it, but no client waits, as if the server had begun early e
 
 `run.log` has how unevenly each snapshot's edges and labels were divided, beside the share of edges cut.
 
-Not modelled: how the server learns of edges and vertices, that reading an entry costs more than an addition, and
+Not modelled: how the server learns of edges and nodes, that reading an entry costs more than an addition, and
 messages that notify clients of what they own; what moves to a new owner is a step of its own (`repartition.py`).
 """
 
@@ -15,17 +15,17 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fedsim.core import portable
-from fedsim.core.record import UNCOUNTED, Partition
+from fedsim.core.arrays import Ints
+from fedsim.core.record import UNCOUNTED, PartitionRow
 
 log = logging.getLogger(__name__)
 MAJORS = 2  # labels that characterise a client if labels are skewed
 
 if TYPE_CHECKING:
     from fedsim.clock.world import World
-    from fedsim.data.temporal import Overview
+    from fedsim.data.time.temporal import Overview
 
 
 def watch(world: "World", overview: "Overview", clients: int) -> Generator[Any, Any, None]:
@@ -48,14 +48,14 @@ def watch(world: "World", overview: "Overview", clients: int) -> Generator[Any, 
             world.env.process(world.server.compute(row.scanned))
 
 
-def described(overview: "Overview", t: int, clients: int, now: float) -> Partition:
+def described(overview: "Overview", t: int, clients: int, now: float) -> PartitionRow:
     """Return the row that describes snapshot t's partition."""
     owner = overview.owners[t]
     before = overview.owners[t - 1] if t else np.full_like(owner, -1)
     edges, within = overview.snapshots[t]["edges"].shape[1] // 2, edges_within(overview, t, clients)
-    return Partition(
+    return PartitionRow(
         now, t,
-        owners=len(np.unique(owner[owner >= 0])), vertices=int((owner >= 0).sum()),
+        owners=len(np.unique(owner[owner >= 0])), nodes=int((owner >= 0).sum()),
         edges=edges, cut=edges - int(within.sum()), largest=int(within.max(initial=0)),
         moved=int(((owner != before) & (owner >= 0) & (before >= 0)).sum()),
         scanned=UNCOUNTED if overview.scanned is None else overview.scanned[t],
@@ -64,20 +64,20 @@ def described(overview: "Overview", t: int, clients: int, now: float) -> Partiti
     )  # fmt: skip
 
 
-def edges_within(overview: "Overview", t: int, clients: int) -> npt.NDArray[np.int64]:
-    """Return how many undirected edges of snapshot t each client has within its own vertices: (clients,)."""
+def edges_within(overview: "Overview", t: int, clients: int) -> Ints:
+    """Return how many undirected edges of snapshot t each client has within its own nodes: (clients,)."""
     source, target = overview.owners[t][overview.snapshots[t]["edges"].numpy()]
-    within: npt.NDArray[np.int64] = np.bincount(source[(source == target) & (source >= 0)], minlength=clients) // 2
+    within: Ints = np.bincount(source[(source == target) & (source >= 0)], minlength=clients) // 2
     return within
 
 
-def variation(counts: npt.NDArray[np.int64]) -> float:
+def variation(counts: Ints) -> float:
     """Return the coefficient of variation, the population's standard deviation over the mean; NaN if all are zero."""
     return float(counts.std() / counts.mean()) if counts.any() else float("nan")
 
 
-def entropy(owner: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> float:
-    """Return the Shannon entropy in bits of a client's labels, averaged over the clients that own labelled vertices.
+def entropy(owner: Ints, labels: Ints) -> float:
+    """Return the Shannon entropy in bits of a client's labels, averaged over the clients that own labelled nodes.
 
     `owner` and `labels` are as for `majority`; NaN if there are none.
     """
@@ -87,10 +87,10 @@ def entropy(owner: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> floa
     return float(terms.sum(axis=1).mean()) if len(counts) else float("nan")
 
 
-def majority(owner: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> float:
-    """Return the share of the two most frequent labels in a client's labelled vertices, averaged over clients.
+def majority(owner: Ints, labels: Ints) -> float:
+    """Return the share of the two most frequent labels in a client's labelled nodes, averaged over clients.
 
-    `owner` and `labels` are (N,), below 0 for none.  Return -1 if no client owns a labelled vertex.
+    `owner` and `labels` are (N,), below 0 for none.  Return -1 if no client owns a labelled node.
     """
     counts = tallied(owner, labels)
     if not len(counts):
@@ -98,8 +98,8 @@ def majority(owner: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> flo
     return float((np.sort(counts)[:, -MAJORS:].sum(axis=1) / counts.sum(axis=1)).mean())
 
 
-def tallied(owner: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return how many vertices of each label every client has that owns a labelled one: (clients, labels)."""
+def tallied(owner: Ints, labels: Ints) -> Ints:
+    """Return how many nodes of each label every client has that owns a labelled one: (clients, labels)."""
     known = (owner >= 0) & (labels >= 0)
     counts = np.zeros((owner.max(initial=-1) + 1, labels.max(initial=-1) + 1), dtype=np.int64)
     np.add.at(counts, (owner[known], labels[known]), 1)

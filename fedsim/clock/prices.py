@@ -21,12 +21,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from fedsim.core.record import Row, Span, Transfer
+from fedsim.core.arrays import Floats
+from fedsim.core.record import Row, SpanRow, TransferRow
 
-Floats = npt.NDArray[np.float64]
-Estimates = npt.NDArray[np.float64]  # (3,): low, typical, high
 ESTIMATES = ("low", "typical", "high")
 TYPICAL = 1
 QUANTITIES = ("joules", "grams", "usd")
@@ -60,13 +58,13 @@ class Prices:
     network: Floats  # J a byte
     data: Floats  # USD a byte
     carbon: Floats  # g a joule
-    electricity: Estimates  # USD a joule
-    server_watts: Estimates
-    server_idle_watts: Estimates
-    server_carbon: Estimates  # g a joule
-    server_network: Estimates  # J a byte of a message between servers
-    rent: Estimates  # USD a second
-    sent: Estimates  # USD a byte
+    electricity: Floats  # USD a joule
+    server_watts: Floats
+    server_idle_watts: Floats
+    server_carbon: Floats  # g a joule
+    server_network: Floats  # J a byte of a message between servers
+    rent: Floats  # USD a second
+    sent: Floats  # USD a byte
     cores: int
     servers: int
 
@@ -100,10 +98,7 @@ class Prices:
     def of_serving(self, e: int, seconds: Any) -> Iterator[Charge]:
         """Yield what spans of one computing core of a server take, by the estimate `e`: (n,)."""
         share = seconds / self.cores
-        for part, joules in (
-            (SERVING, self.server_watts[e] * share),
-            (STANDING, -self.server_idle_watts[e] * share),
-        ):
+        for part, joules in ((SERVING, self.server_watts[e] * share), (STANDING, -self.server_idle_watts[e] * share)):
             yield Charge(part, joules, joules * self.server_carbon[e], 0.0 * joules)
 
     def of_time(self, e: int, seconds: Any) -> Iterator[Charge]:
@@ -145,7 +140,7 @@ def bill(prices: Prices, transfers: Mapping[str, Any], spans: Mapping[str, Any],
     return whole
 
 
-class Meter:
+class CostMeter:
     """Adds up the typical costs of rows as they are written, for budgets that end a run."""
 
     def __init__(self, prices: Prices) -> None:
@@ -154,12 +149,12 @@ class Meter:
 
     def see(self, row: Row) -> None:
         """Enter a row; those of other tables cost nothing."""
-        if isinstance(row, Transfer):
+        if isinstance(row, TransferRow):
             src, dst = np.array([row.src]), np.array([row.dst])
             charges = self.prices.of_transfers(TYPICAL, src, dst, row.wire_bytes, row.arrived - row.sent)
-        elif isinstance(row, Span) and row.what in WORK and row.client >= 0:
+        elif isinstance(row, SpanRow) and row.what in WORK and row.client >= 0:
             charges = self.prices.of_work(TYPICAL, row.client, row.end - row.start)
-        elif isinstance(row, Span) and row.what == "serve" and row.client < 0:
+        elif isinstance(row, SpanRow) and row.what == "serve" and row.client < 0:
             charges = self.prices.of_serving(TYPICAL, row.end - row.start)
         else:
             return

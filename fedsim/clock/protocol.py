@@ -1,23 +1,24 @@
 """The contract of a protocol: when clients are asked and with whom, never what is computed.
 
-`select`, `exchange` and `gather` are what most protocols are made of, and `advance` those without a server.
+Most protocols are made of four calls: `select` draws a cohort, `world.server.begin_round` counts the round,
+`world.exchange` asks the cohort and awaits its replies, and `world.server.update` folds them; `exchanges` names the
+steps of a round.  Those without a server use `advance`.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import simpy
 
-from fedsim.clock.ask import Ask
 from fedsim.clock.sampler import Cohorts
-from fedsim.clock.world import Members, World
-from fedsim.core.units import Count, Fraction
-from fedsim.core.wire import Tree
-from fedsim.learn.algorithm import Algorithm, declared
-from fedsim.learner.ticket import Reply, Ticket
+from fedsim.clock.world import World
+from fedsim.core.arrays import Bools
+from fedsim.core.units import Count, PositiveFraction
+from fedsim.learn.algorithm import Algorithm
+from fedsim.learn.replies import Reply
 from fedsim.net.topology import Topology
 
 Steps = Generator[simpy.Event, Any, None]
@@ -67,7 +68,7 @@ class CohortProtocol(Protocol):
 
     or_all: ClassVar[bool] = False  # True if all clients are wanted unless one of the two is given
 
-    participation: Fraction | None = None  # share of all clients asked each round
+    participation: PositiveFraction | None = None  # share of all clients asked each round
     clients: Count | None = None  # or their number
 
     def __post_init__(self) -> None:
@@ -76,8 +77,6 @@ class CohortProtocol(Protocol):
             return
         if (self.participation is None) == (self.clients is None):
             raise ValueError("give either 'participation' (a fraction of the clients) or 'clients' (a count), not both")
-        if self.participation == 0:
-            raise ValueError("participation: must be above 0, or no client would ever take part")
 
     def cohort_size(self, world: World) -> int:
         """Return how many of all clients are wanted."""
@@ -102,16 +101,14 @@ class Rounds(CohortProtocol):
         return min(1.0, world.server.rounds / self.rounds)
 
 
-def own_steps(algorithm: Algorithm) -> bool:
-    """Return whether the algorithm defines its own exchanges, which need rounds with one cohort throughout."""
-    return declared(algorithm, "own_steps")
-
-
 def exchanges(world: World) -> Iterator[str]:
     """Yield the steps of a round, each once the one before is folded, which may request further steps.
 
     If the server restarts, the round ends and its replies are lost.
     """
+    if world.learner.one_step:
+        yield "train"
+        return
     waiting, restarts = world.learner.steps(world.server.state), world.server.restarts
     while waiting and world.server.restarts == restarts:
         step, before = waiting.pop(0), world.server.state
@@ -120,52 +117,14 @@ def exchanges(world: World) -> Iterator[str]:
             waiting = [*world.learner.more(world.server.state, step), *waiting]
 
 
-def select(world: World, count: int, among: Members | None = None) -> Generator[simpy.Event, Any, list[int]]:
+def select(world: World, count: int, among: Bools | None = None) -> Generator[simpy.Event, Any, list[int]]:
     """Sample up to `count` available clients (out of `among`), waiting until there is at least one.
 
     Also waits while the server is down.
     """
     while not (world.server.serving and (cohort := world.sample(count, among))):
-        yield world.clients.stirred
+        yield world.clients.client_available
     return cohort
-
-
-def gather(
-    world: World, asks: Sequence[Ask], want: int, before: float = math.inf
-) -> Generator[simpy.Event, Any, list[Reply]]:
-    """Wait for the first `want` replies, for at most `before` seconds; return them in order of arrival.
-
-    Asks without a reply by then are closed: their replies will be late.
-    """
-    if not asks:
-        return []
-    done, replies, waiting = world.env.event(), list[Reply](), set[simpy.Event](asks)
-
-    def ended(event: simpy.Event) -> None:
-        waiting.discard(event)
-        if done.triggered:
-            return
-        if event.value is not None:
-            replies.append(event.value)
-        if len(replies) == want or not waiting:
-            done.succeed()
-
-    for ask in asks:
-        if ask.processed:
-            ended(ask)
-        else:
-            ask.callbacks.append(ended)
-    yield done if math.isinf(before) else done | world.env.timeout(before)
-    counted = {id(reply) for reply in replies}
-    for ask in asks:
-        if not (ask.processed and (ask.value is None or id(ask.value) in counted)):
-            world.server.close(ask)
-    return replies
-
-
-def own_state(world: World, client: int) -> Ticket:
-    """Return the client's own state, under protocols without a server."""
-    return world.clients.states[client]
 
 
 def advance(world: World, client: int, step: str, version: int) -> Generator[simpy.Event, Any, bool]:
@@ -174,42 +133,17 @@ def advance(world: World, client: int, step: str, version: int) -> Generator[sim
     It takes simulated time (the spans `train` and `mix`).  A client that goes to sleep or leaves counts as lost, one
     whose values are not finite as refused; its state stays unchanged.
     """
-    learner, clients, state = world.learner, world.clients, own_state(world, client)
+    learner, clients, state = world.learner, world.clients, world.clients.states[client]
     (download,) = learner.downloads(state, [client], step)
-    worked = yield from clients.work(client, step, download, travels=False)
-    if not worked:
-        world.server.note(lost=1)
+    upload = yield from clients.work(client, step, download, learner, travels=False)
+    if upload is None:
+        world.server.counts.lost += 1
         return False
-    replies = world.server.screen([Reply(client, version, download, worked[0])])
-    if not replies:
+    opened = world.server.open([Reply(client, version, download, upload)], step, state)
+    if not opened.accepted:
         return False
-    if not (yield from clients.compute(client, learner.operations(state, replies, step), "mix")):
-        world.server.note(lost=1)
+    if not (yield from clients.compute(client, opened.operations, "mix")):
+        world.server.counts.lost += 1
         return False
-    clients.states[client] = learner.fold(state, replies, step).state
+    clients.states[client] = learner.aggregate(state, opened.accepted, step).state
     return True
-
-
-def exchange(
-    world: World,
-    cohort: Sequence[int],
-    step: str,
-    want: int | None = None,
-    before: float = math.inf,
-    beside: Mapping[int, Tree] | None = None,
-) -> Generator[simpy.Event, Any, Sequence[Reply]]:
-    """Ask a cohort and wait as `gather` does, for all replies by default; return the replies.
-
-    `beside` is what masking sends each client with its download.  No other client may be asked until this returns, so
-    the cohort can be asked as one wave where the network allows it: many times faster, with the same times, bytes and
-    fates.
-    """
-    want = len(cohort) if want is None else want
-    if world.server.wanted is None:  # a later exchange of a round, which only its cohort can answer
-        world.server.wanted = len(cohort)
-    wave = world.server.ask_all(cohort, step, want >= len(cohort) and math.isinf(before), beside)
-    if wave is None:
-        extra = beside or {}
-        asks = [world.server.ask(client, step, extra.get(client)) for client in cohort]
-        return (yield from gather(world, asks, want, before))
-    return (yield from wave.first(want, before))

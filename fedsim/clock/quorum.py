@@ -10,19 +10,22 @@ Not modelled: a round that is abandoned for lack of clients.
 
 import logging
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import simpy
 
 from fedsim.clock.protocol import CohortProtocol, select
-from fedsim.clock.world import Members, World
+from fedsim.clock.world import World
+from fedsim.core.arrays import Bools
 from fedsim.core.errors import UserError
-from fedsim.core.units import Amount, Seconds
+from fedsim.core.units import Amount, Duration
 
 log = logging.getLogger(__name__)
 Waiting = Generator[simpy.Event, Any, None]
+Drawn = Generator[simpy.Event, Any, list[int]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +33,11 @@ class Quorum(CohortProtocol):
     """A protocol whose rounds begin once enough clients are available."""
 
     least: Amount = 1  # clients that must be available before a round starts
-    longest_wait: Seconds | None = None  # how long to wait for them; then the round starts with those available
+    longest_wait: Duration | None = None  # how long to wait for them; then the round starts with those available
 
     def __post_init__(self) -> None:
-        """Check the options' ranges."""
+        """Raise ValueError for a longest wait without anybody to wait for."""
         super().__post_init__()
-        if self.longest_wait is not None and self.longest_wait <= 0:
-            raise ValueError("longest_wait: must be longer than 0 s")
         if self.longest_wait is not None and self.least == 1 and isinstance(self.least, int):
             raise ValueError(
                 "longest_wait: needs a 'least' above 1, the clients to wait for (a count, or a share as '80 %'); "
@@ -59,12 +60,17 @@ class Quorum(CohortProtocol):
         """Return how many must be available if `wanted` are wanted."""
         return self.least if isinstance(self.least, int) else max(1, math.ceil(self.least * wanted - 1e-9))
 
-    def draw(self, world: World, count: int, wanted: int) -> Generator[simpy.Event, Any, list[int]]:
-        """Return a cohort of up to `count` clients, drawn once enough are available for `wanted`."""
+    def drawing(self, world: World, wanted: int) -> Callable[[int], Drawn]:
+        """Return what draws a cohort of up to so many clients, for rounds that want `wanted`."""
+        if self.quorum(wanted) <= 1:  # it waits for the first in any case
+            return partial(select, world)
+        return partial(self._draw, world, wanted)
+
+    def _draw(self, world: World, wanted: int, count: int) -> Drawn:
         yield from self.gathered(world, wanted)
         return (yield from select(world, count))
 
-    def gathered(self, world: World, wanted: int, among: Members | None = None) -> Waiting:
+    def gathered(self, world: World, wanted: int, among: Bools | None = None) -> Waiting:
         """Wait until enough clients (out of `among`) are available, or the longest wait is over."""
         need = self.quorum(wanted)
         if need <= 1:
@@ -77,4 +83,4 @@ class Quorum(CohortProtocol):
                 text = "%.3f s: a round starts short after waiting %.3f s for %d clients: %d are available, %d wanted"
                 log.info(text, now, now - began, need, there, wanted)
                 return
-            yield world.clients.stirred | over
+            yield world.clients.client_available | over

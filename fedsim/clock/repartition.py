@@ -1,13 +1,13 @@
-"""Repartition: what travels where vertices get another owner, as a step of its own beside those of the algorithm.
+"""Repartition: what travels where nodes get another owner, as a step of its own beside those of the algorithm.
 
 When the first client's period of a snapshot arrives, the server, which knows all edges and no features, notifies each
-client of the vertices that it gives up; the client answers with their features and labels; once all of them have
+client of the nodes that it gives up; the client answers with their features and labels; once all of them have
 answered, every new owner receives these, and those of the snapshot's edges at them that are now its own.  The rows
 have the kind `repartition`.  Features that owners derive from edges (`bins`) are not sent, nor labels that are unknown.
 
-These are real transfers over the links that training uses, between waves (`wave.py`) at the earliest; one that is cut
+These are real transfers over the links that training uses, between cohorts at the earliest; one that is cut
 or lost is sent again once its client is online.  No client waits for them: it works on its new graph at once, as if the
-server had begun early enough.  Not modelled: new vertices and edges, which arise at their owners, the server's work,
+server had begun early enough.  Not modelled: new nodes and edges, which arise at their owners, the server's work,
 and states of recurrent models, which an algorithm sends itself.
 """
 
@@ -15,9 +15,9 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fedsim.core import wire
+from fedsim.core.arrays import Ints
 from fedsim.core.record import SERVER
 from fedsim.core.wire import Spec, Tree
 from fedsim.net.message import Message
@@ -25,15 +25,14 @@ from fedsim.net.transfer import Lost
 
 if TYPE_CHECKING:
     from fedsim.clock.world import World
-    from fedsim.data.temporal import Overview
+    from fedsim.data.time.temporal import Overview
 
 STEP = "repartition"
-Ints = npt.NDArray[np.int64]
 Process = Generator[Any, Any, None]
 
 
 class Repartitions:
-    """Moves vertices between the clients of a world whose server knows this overview."""
+    """Moves nodes between the clients of a world whose server knows this overview."""
 
     def __init__(self, world: "World", overview: "Overview") -> None:
         """Expect the first snapshot, at which nothing moves."""
@@ -61,8 +60,8 @@ class Repartitions:
         world, client = self._world, max(src, dst)
         size, arrived = wire.size(payload), False
         while not arrived:
-            while world.clients.joint or not (world.network.nodes.is_online(client) and world.server.serving):
-                yield world.clients.stirred
+            while world.clients.cohort_of or not (world.network.nodes.is_online(client) and world.server.serving):
+                yield world.clients.client_available
             try:
                 version = world.server.version
                 yield world.network.send(Message.carrying(src, dst, STEP, size, version, (None, payload)))
@@ -72,23 +71,23 @@ class Repartitions:
 
 
 def moved(overview: "Overview", t: int) -> tuple[Ints, Ints, Ints]:
-    """Return the vertices that another client owned in the snapshot before, ascending, and both owners of each."""
+    """Return the nodes that another client owned in the snapshot before, ascending, and both owners of each."""
     before, after = overview.owners[t - 1], overview.owners[t]
-    vertices = np.flatnonzero((before >= 0) & (after >= 0) & (before != after))
-    return vertices, before[vertices], after[vertices]
+    nodes = np.flatnonzero((before >= 0) & (after >= 0) & (before != after))
+    return nodes, before[nodes], after[nodes]
 
 
 def given_up(overview: "Overview", t: int, client: int) -> tuple[Tree, Tree]:
-    """Return how the server notifies a client of the vertices that it gives up, and what the client answers."""
-    vertices, before, _ = moved(overview, t)
-    ids = vertices[before == client].astype(np.int32)
+    """Return how the server notifies a client of the nodes that it gives up, and what the client answers."""
+    nodes, before, _ = moved(overview, t)
+    ids = nodes[before == client].astype(np.int32)
     return {"period": t, "ids": ids}, {"ids": ids, **_rows(overview, t, len(ids))}
 
 
 def taken(overview: "Overview", t: int, client: int) -> Tree:
-    """Return what the server sends a client that gets vertices of others."""
-    vertices, _, after = moved(overview, t)
-    own = vertices[after == client]
+    """Return what the server sends a client that gets nodes of others."""
+    nodes, _, after = moved(overview, t)
+    own = nodes[after == client]
     new = np.zeros(len(overview.owners[t]), dtype=bool)
     new[own] = True
     source, target = overview.snapshots[t]["edges"].numpy()
@@ -99,7 +98,7 @@ def taken(overview: "Overview", t: int, client: int) -> Tree:
 
 
 def _rows(overview: "Overview", t: int, count: int) -> dict[str, Spec]:
-    """Return the features and labels of that many vertices, as far as they travel."""
+    """Return the features and labels of that many nodes, as far as they travel."""
     snapshot, found = overview.snapshots[t], {}
     if "bins" not in snapshot:
         found["x"] = Spec((count, snapshot["x"].shape[1]), "float32")

@@ -1,25 +1,23 @@
 """The contract of a sampler, which chooses the clients to ask among those available.
 
-An implementation is a frozen dataclass of options without state, one file in `samplers/`; it reads the past from the
-clients' rows, from the number of cohorts drawn before and, if it says so, from what the server has observed of clients.
+An implementation is a frozen dataclass of options without state, one file in `samplers/`; all that it knows of clients
+and of the past are the arrays of `Clients`, with an entry per client, free or not.
 Not modelled: samplers that look at models, and those that ask candidates before they choose.
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from fedsim.clock.reports import Reports
-
-Numbers = npt.NDArray[np.int64]
+from fedsim.clock.clients import Clients
+from fedsim.core.arrays import Floats, Ints
 
 
 class Cohorts(NamedTuple):
     """The cohorts that a protocol draws: how many at most (`rounds`), of at most how many clients each (`most`).
 
-    `waits`: whether a round waits until so many clients are available, whoever they are.
+    `waits`: whether a round waits until so many clients are available, whichever they are.
     """
 
     rounds: int
@@ -27,43 +25,15 @@ class Cohorts(NamedTuple):
     waits: bool = False
 
 
-class Rows(Protocol):
-    """What a sampler may read, one entry per client: training vertices, and the number of its last turn (0: none)."""
-
-    @property
-    def cohorts(self) -> int:
-        """The number of cohorts drawn before."""
-        ...
-
-    @property
-    def training_vertices(self) -> Numbers:
-        """The number of labelled vertices that each client trains on."""
-        ...
-
-    @property
-    def turns(self) -> Numbers:
-        """The number of each client's last turn."""
-        ...
-
-    @property
-    def reports(self) -> Reports:
-        """What the server has observed of the clients; empty unless the sampler `observes`."""
-        ...
-
-    def availability(self) -> npt.NDArray[np.float64]:
-        """Return the share of the time so far in which each client was online."""
-        ...
-
-
 class Sampler(ABC):
     """A rule for choosing a cohort."""
 
     even: ClassVar[bool] = False  # True if all free clients have the same chance, whatever happened before
-    observes: ClassVar[bool] = False  # True if it reads `Rows.reports`; cohorts are then asked one by one
+    observes: ClassVar[bool] = False  # True if it reads `Clients.statistics`; cohorts are then asked one by one
     reports: ClassVar[bool] = False  # True if clients send their loss with every upload
 
     @abstractmethod
-    def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
+    def choose(self, free: Ints, count: int, columns: Clients, rng: np.random.Generator) -> Ints:
         """Return at most `count` different clients out of `free`, in ascending order.
 
         `free` are those that are online, hold data and are not at work, ascending; it may be empty.
@@ -77,7 +47,7 @@ class Sampler(ABC):
         """
 
 
-def draw(among: Numbers, count: int, weights: npt.NDArray[np.float64], rng: np.random.Generator) -> Numbers:
+def draw(among: Ints, count: int, weights: Floats, rng: np.random.Generator) -> Ints:
     """Return `count` of `among`, ascending, drawn one after another with a chance in proportion to their weights.
 
     `weights` are not negative, one for each client.  Infinite weights come first, zeros last, with equal chances among
@@ -97,6 +67,6 @@ def draw(among: Numbers, count: int, weights: npt.NDArray[np.float64], rng: np.r
     return np.sort(among[drawn])
 
 
-def _least(values: npt.NDArray[np.float64], count: int) -> Numbers:
+def _least(values: Floats, count: int) -> Ints:
     """Return the indices of the `count` smallest values, or of all if there are no more."""
     return np.arange(len(values)) if len(values) <= count else np.argpartition(values, count)[:count]

@@ -16,7 +16,11 @@ def number(value: float | None, like: float | None = None) -> str:
 
 
 def duration(seconds: float | None, like: float | None = None) -> str:
-    """Return a duration in a suitable unit, or in the unit of the duration `like`."""
+    """Return a duration in a suitable unit, or in the unit of the duration `like`.
+
+    >>> duration(7.3), duration(600), duration(7200)
+    ('7.30 s', '10.0 min', '2.0 h')
+    """
     if seconds is None:
         return NONE
     for size, unit in DURATIONS:
@@ -26,7 +30,11 @@ def duration(seconds: float | None, like: float | None = None) -> str:
 
 
 def size(nbytes: float | None, like: float | None = None) -> str:
-    """Return a number of bytes in a suitable decimal unit, or in the unit of the number `like`."""
+    """Return a number of bytes in a suitable decimal unit, or in the unit of the number `like`.
+
+    >>> size(950), size(5_190_000), size(5_190_000, like=2e9)
+    ('950 B', '5.19 MB', '0.01 GB')
+    """
     if nbytes is None:
         return NONE
     for power, unit in SIZES:
@@ -36,7 +44,11 @@ def size(nbytes: float | None, like: float | None = None) -> str:
 
 
 def watch(seconds: float) -> str:
-    """Return a real duration as a stopwatch shows it: "3:05", "1:02:03"."""
+    """Return a real duration as a stopwatch shows it: "3:05", "1:02:03".
+
+    >>> watch(185), watch(3723)
+    ('3:05', '1:02:03')
+    """
     whole = round(seconds)
     minutes, rest = divmod(whole, 60)
     hours, minutes = divmod(minutes, 60)

@@ -3,8 +3,10 @@
 Their messages quote what was given, which may be of any length: `brief` cuts it, for every message.
 """
 
+import os
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 LONGEST = 200  # characters of a quoted text or a word in a message
@@ -59,3 +61,18 @@ def brief(message: str) -> str:
 def _cut(text: str) -> str:
     end = text[-1] if text[-1] in "'\":;,." else ""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}...{end}"
+
+
+def exit_code(program: str, command: Callable[[], int], if_interrupted: str) -> int:
+    """Run a command and return its exit code; a mistake of the user is printed in a line, with code 2."""
+    try:
+        return command()
+    except UserError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{program}: interrupted; {if_interrupted}", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of the output has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141

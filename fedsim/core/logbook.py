@@ -6,38 +6,44 @@ the progress display uses.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 SOURCES = ("fedsim", "algorithms")
-Message = tuple[str, int, str]  # the logger, the level and the text
+LogMessage = tuple[str, int, str]  # the logger, the level and the text
 
 
 @contextmanager
-def keep(path: Path) -> Iterator[None]:
-    """Write messages of level INFO and above to the file while the block runs.
+def keep(path: Path) -> Iterator[list[LogMessage]]:
+    """Write messages of level INFO and above to the file while the block runs, which is given the list of them.
 
     Raises OSError if the file cannot be written.
     """
     path.unlink(missing_ok=True)
-    handler = logging.FileHandler(path, encoding="utf-8")  # appends
-    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-    before = {name: (logging.getLogger(name).level, logging.getLogger(name).propagate) for name in SOURCES}
-    for name in SOURCES:
-        logger = logging.getLogger(name)
-        logger.addHandler(handler)
+    file, collector = logging.FileHandler(path, encoding="utf-8"), Collector()  # appends
+    file.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    loggers = [logging.getLogger(name) for name in SOURCES]
+    try:
+        with _handled({logger: [*logger.handlers, file, collector] for logger in loggers}):
+            yield collector.messages
+    finally:
+        file.close()
+
+
+@contextmanager
+def _handled(handlers: Mapping[logging.Logger, list[logging.Handler]]) -> Iterator[None]:
+    """Give each logger these handlers, for messages of level INFO and above, while the block runs."""
+    before = {logger: (logger.level, logger.propagate, logger.handlers) for logger in handlers}
+    for logger, wanted in handlers.items():
         logger.setLevel(logging.INFO)
-        logger.propagate = False
+        logger.propagate, logger.handlers = False, wanted
     try:
         yield
     finally:
-        for name, (level, propagate) in before.items():
-            logger = logging.getLogger(name)
-            logger.removeHandler(handler)
+        for logger, (level, propagate, earlier) in before.items():
             logger.setLevel(level)
-            logger.propagate = propagate
-        handler.close()
+            logger.propagate, logger.handlers = propagate, earlier
 
 
 class Collector(logging.Handler):
@@ -46,7 +52,7 @@ class Collector(logging.Handler):
     def __init__(self) -> None:
         """Start without any."""
         super().__init__()
-        self.messages: list[Message] = []
+        self.messages: list[LogMessage] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Collect a message."""
@@ -54,38 +60,17 @@ class Collector(logging.Handler):
 
 
 @contextmanager
-def set_aside() -> Iterator[list[Message]]:
+def set_aside() -> Iterator[list[LogMessage]]:
     """Collect messages of level INFO and above that are logged while the block runs; they go nowhere else.
 
     It serves what is computed once and used by several points: `repeat` writes them to the log of each.
     """
-    handler, loggers = Collector(), [logging.getLogger(name) for name in SOURCES]
-    before = [(logger.level, logger.propagate, logger.handlers) for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.INFO)
-        logger.propagate, logger.handlers = False, [handler]
-    try:
-        yield handler.messages
-    finally:
-        for logger, (level, propagate, handlers) in zip(loggers, before, strict=True):
-            logger.setLevel(level)
-            logger.propagate, logger.handlers = propagate, handlers
+    collector = Collector()
+    with _handled({logging.getLogger(name): [collector] for name in SOURCES}):
+        yield collector.messages
 
 
-@contextmanager
-def collected() -> Iterator[list[Message]]:
-    """Collect the messages that are logged while the block runs, beside wherever else they go."""
-    handler = Collector()
-    for name in SOURCES:
-        logging.getLogger(name).addHandler(handler)
-    try:
-        yield handler.messages
-    finally:
-        for name in SOURCES:
-            logging.getLogger(name).removeHandler(handler)
-
-
-def repeat(messages: Iterable[Message]) -> None:
+def repeat(messages: Iterable[LogMessage]) -> None:
     """Log messages that were collected before."""
     for name, level, text in messages:
         logging.getLogger(name).log(level, "%s", text)

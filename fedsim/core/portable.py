@@ -13,22 +13,21 @@ are written out.  Single sums, products, quotients and square roots are exact to
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from fedsim.core.arrays import Array, Floats
 
 
 def exp(numbers: npt.ArrayLike) -> Floats:
     """Return e to the power of each number; infinity where that is too large."""
-    return _each(_exp, numbers)
+    return _each(math.exp, numbers)
 
 
 def log(numbers: npt.ArrayLike) -> Floats:
     """Return natural logarithms: of zero minus infinity, of negative numbers NaN."""
-    return _each(_log, numbers)
+    return _each(math.log, numbers, pole=0.0)
 
 
 def log2(numbers: npt.ArrayLike) -> Floats:
@@ -38,12 +37,12 @@ def log2(numbers: npt.ArrayLike) -> Floats:
 
 def log1p(numbers: npt.ArrayLike) -> Floats:
     """Return the logarithms of one plus each number."""
-    return _each(_log1p, numbers)
+    return _each(math.log1p, numbers, pole=-1.0)
 
 
 def expm1(numbers: npt.ArrayLike) -> Floats:
     """Return e to the power of each number, less one."""
-    return _each(_expm1, numbers)
+    return _each(math.expm1, numbers)
 
 
 def cbrt(numbers: npt.ArrayLike) -> Floats:
@@ -56,45 +55,34 @@ def arctan(numbers: npt.ArrayLike) -> Floats:
     return _each(math.atan, numbers)
 
 
-def power(numbers: npt.ArrayLike, exponents: float | npt.NDArray[Any]) -> Floats:
+def power(numbers: npt.ArrayLike, exponents: float | Array) -> Floats:
     """Return numbers, none below zero, to the power of one exponent or of one each."""
     if isinstance(exponents, float | int) and exponents in (0.5, 1.0, 2.0):  # exact in NumPy
-        found: Floats = np.asarray(numbers, dtype=np.float64) ** exponents
-        return found
+        powers: Floats = np.asarray(numbers, dtype=np.float64) ** exponents
+        return powers
     given, wanted = np.broadcast_arrays(np.asarray(numbers, np.float64), np.asarray(exponents, np.float64))
     pairs = zip(given.ravel().tolist(), wanted.ravel().tolist(), strict=True)
     return np.array([_power(*pair) for pair in pairs], dtype=np.float64).reshape(given.shape)
 
 
-def _each(function: Callable[[float], float], numbers: npt.ArrayLike) -> Floats:
+def _each(function: Callable[[float], float], numbers: npt.ArrayLike, pole: float = math.nan) -> Floats:
     given = np.asarray(numbers, dtype=np.float64)
-    return np.array([function(number) for number in given.ravel().tolist()], dtype=np.float64).reshape(given.shape)
-
-
-def _exp(number: float) -> float:
+    listed = given.ravel().tolist()
     try:
-        return math.exp(number)
+        values = [function(number) for number in listed]
+    except (OverflowError, ValueError):
+        values = [_beyond(function, number, pole) for number in listed]
+    return np.array(values, dtype=np.float64).reshape(given.shape)
+
+
+def _beyond(function: Callable[[float], float], number: float, pole: float) -> float:
+    """Return the value of a function that falls to minus infinity at its pole, and has none below it."""
+    try:
+        return function(number)
     except OverflowError:
         return math.inf
-
-
-def _expm1(number: float) -> float:
-    try:
-        return math.expm1(number)
-    except OverflowError:
-        return math.inf
-
-
-def _log(number: float) -> float:
-    if number <= 0:
-        return -math.inf if number == 0 else math.nan
-    return math.log(number)
-
-
-def _log1p(number: float) -> float:
-    if number <= -1:
-        return -math.inf if number == -1 else math.nan
-    return math.log1p(number)
+    except ValueError:
+        return -math.inf if number == pole else math.nan
 
 
 def _power(number: float, exponent: float) -> float:

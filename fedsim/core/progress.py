@@ -1,5 +1,6 @@
 """The progress that a running point reports."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -15,3 +16,7 @@ class Progress:
     score: float | None
     updates: int
     doing: str = ""
+
+
+BEGUN = Progress(0.0, 0.0, None, 0)  # of a point that waits or has just started
+ReportProgress = Callable[[Progress], None]

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from fedsim.core.arrays import Array
 
 UNCOUNTED = -1  # the work was not counted
 SERVER = -1  # the server's number in `src` and `dst`; clients count from zero
@@ -21,11 +22,11 @@ SERVER = -1  # the server's number in `src` and `dst`; clients count from zero
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table; the table is named after the class."""
+    """A row of a table."""
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer(Row):
+class TransferRow(Row):
     """One message's passage over the links, written when it has ended.
 
     `nbytes` is the message (envelope and payload), `wire_bytes` what really moved for it, with headers and
@@ -48,7 +49,7 @@ class Transfer(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Update(Row):
+class UpdateRow(Row):
     """One aggregation of replies into the server's state; `asked` is the sum of folded, lost, late and refused.
 
     Replies with values that are not finite are `refused`.
@@ -79,7 +80,7 @@ class Update(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Span(Row):
+class SpanRow(Row):
     """A stretch of a client's time, or of the server's (-1) and an edge aggregator's (below).
 
     `train`; `mask` (it answers an exchange of secure aggregation); `mix` (a peer updates its own state and merges what
@@ -95,7 +96,7 @@ class Span(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival(Row):
+class ArrivalRow(Row):
     """A period has reached a client; `version` is the server's at that moment."""
 
     time: float
@@ -105,22 +106,22 @@ class Arrival(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Partition(Row):
-    """The ownership of vertices in a snapshot of a changing graph; `time` is when the first client's period of it
+class PartitionRow(Row):
+    """The ownership of nodes in a snapshot of a changing graph; `time` is when the first client's period of it
     arrived.
 
-    `owners` is how many clients own a vertex.  Edges are undirected and those of the snapshot: all, those `cut` between
-    clients (or with an unowned end), and those within the client with the most.  `moved` vertices had another owner one
+    `owners` is how many clients own a node.  Edges are undirected and those of the snapshot: all, those `cut` between
+    clients (or with an unowned end), and those within the client with the most.  `moved` nodes had another owner one
     snapshot before.  `scanned` is how many entries of adjacency rows were read to divide it, each direction of an edge
-    by itself, or -1 where the partition does not count them.  `unowned` vertices are present without an owner.
-    `majority` is the share of a client's two most frequent labels in its labelled vertices, averaged over clients that
-    own such vertices; -1 if there are none.
+    by itself, or -1 where the partition does not count them.  `unowned` nodes are present without an owner.
+    `majority` is the share of a client's two most frequent labels in its labelled nodes, averaged over clients that
+    own such nodes; -1 if there are none.
     """
 
     time: float
     snapshot: int
     owners: int
-    vertices: int
+    nodes: int
     edges: int
     cut: int
     largest: int
@@ -131,12 +132,12 @@ class Partition(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Score(Row):
+class ScoreRow(Row):
     """One metric of one client on one period's graph.
 
     `period` is the period scored, `seen` how many periods had reached the client by then, `model` whose parameters
     were scored (`global`: what the server would send it; `local`: what its last job left it with), `weight` the number
-    of vertices behind the value, so that pooled means can be formed.  Where the metric is no mean over vertices or
+    of nodes behind the value, so that pooled means can be formed.  Where the metric is no mean over nodes or
     links, a row of the server (`client` -1) holds the score of all clients' predictions of that period at that moment,
     taken as one test, unless `measure.over` is `clients`; its `seen` is the most periods that any of them had met.
 
@@ -162,12 +163,12 @@ class Score(Row):
 
 
 TABLES: dict[str, type[Row]] = {
-    "transfers": Transfer,
-    "updates": Update,
-    "spans": Span,
-    "arrivals": Arrival,
-    "partitions": Partition,
-    "scores": Score,
+    "transfers": TransferRow,
+    "updates": UpdateRow,
+    "spans": SpanRow,
+    "arrivals": ArrivalRow,
+    "partitions": PartitionRow,
+    "scores": ScoreRow,
 }
 ARROW = {float: pa.float64(), int: pa.int64(), str: pa.string(), float | None: pa.float64(), int | None: pa.int64()}
 # Columns that sort rows written in batches, out of order; rows that compare equal keep the order of writing.
@@ -176,7 +177,9 @@ ORDER: dict[str, list[tuple[str, str]]] = {
     "spans": [(key, "ascending") for key in ("end", "start", "client")],
 }
 MANY = 10_000  # rows of batches that are kept until they are converted together
-Column = Sequence[Any] | npt.NDArray[Any] | float | str
+Cells = Sequence[Any] | Array | float | str
+SINGLE = (int, float, str)  # one value for all rows of a batch
+Batch = tuple[int, Mapping[str, Cells]]  # its number of rows, and its columns
 
 
 class Recorder:
@@ -186,9 +189,12 @@ class Recorder:
         """Start with empty tables."""
         self.rows = 0  # calls that have added some
         self._names = {table: [field.name for field in fields(table)] for table in TABLES.values()}
-        self._open: dict[type[Row], dict[str, list[Any]]] = {table: self._blank(table) for table in TABLES.values()}
-        self._whole: dict[type[Row], list[pa.Table]] = {table: [] for table in TABLES.values()}
-        self._batches: dict[type[Row], list[tuple[int, Mapping[str, Column]]]] = {each: [] for each in TABLES.values()}
+        self._open: dict[type[Row], dict[str, list[Any]]] = {  # rows added one by one since the last batch
+            table: {name: [] for name in names} for table, names in self._names.items()
+        }
+        self._batches: dict[type[Row], list[Batch]] = {table: [] for table in self._names}  # the rows before these
+        self._waiting = dict.fromkeys(self._names, 0)  # the rows of batches
+        self._converted: dict[type[Row], list[pa.Table]] = {table: [] for table in self._names}  # those before them
 
     def add(self, row: Row) -> None:
         """Append one row to the table of its class."""
@@ -196,48 +202,48 @@ class Recorder:
         for name, column in self._open[type(row)].items():
             column.append(getattr(row, name))
 
-    def extend(self, table: type[Row], columns: Mapping[str, Column]) -> None:
+    def extend(self, table: type[Row], columns: Mapping[str, Cells]) -> None:
         """Append many rows at once: equally long columns, or one value for all rows.
 
         Raises ValueError if columns are missing, unknown or not equally long.
         """
         if columns.keys() != self._open[table].keys():
             raise ValueError(f"the columns of {table.__name__} are {self._names[table]}, not {list(columns)}")
-        lengths = {len(column) for column in columns.values() if not isinstance(column, int | float | str)}
+        lengths = {len(column) for column in columns.values() if not isinstance(column, SINGLE)}
         if len(lengths) != 1:
             raise ValueError(f"the columns of {table.__name__} must be equally long, not {sorted(lengths)}")
         if count := lengths.pop():
             self.rows += 1
             if self._open[table][self._names[table][0]]:
-                self._shut(table)
+                self._close_rows(table)
             self._batches[table].append((count, columns))
-            if sum(rows for rows, _ in self._batches[table]) >= MANY:
-                self._shut(table)
+            self._waiting[table] += count
+            if self._waiting[table] >= MANY:
+                self._convert(table)
 
     def tables(self) -> dict[str, pa.Table]:
         """Return the tables so far, by file name."""
-        found = {}
+        tables = {}
         for name, table in TABLES.items():
-            self._shut(table)
-            joined = pa.concat_tables(self._whole[table]).combine_chunks() if self._whole[table] else None
-            self._whole[table] = [_arrow(table, self._blank(table)) if joined is None else joined]
-            found[name] = self._whole[table][0].sort_by(ORDER[name]) if name in ORDER else self._whole[table][0]
-        return found
+            self._convert(table)
+            joined = pa.concat_tables([_schema(table).empty_table(), *self._converted[table]]).combine_chunks()
+            self._converted[table] = [joined]
+            tables[name] = joined.sort_by(ORDER[name]) if name in ORDER else joined
+        return tables
 
     def kept(self, table: type[Row]) -> bytes:
         """Return the rows of a table so far, serialised."""
-        self._shut(table)
-        whole = self._whole[table]
+        self._convert(table)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, _schema(table), options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-            for part in whole:
+            for part in self._converted[table]:
                 writer.write_table(part)
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
     def reopen(self, table: type[Row], data: bytes) -> None:
         """Restore a table from the rows that `kept` returned."""
-        self._open[table] = self._blank(table)
-        self._whole[table] = [pa.ipc.open_stream(data).read_all()]
+        self._open[table] = {name: [] for name in self._names[table]}
+        self._converted[table] = [pa.ipc.open_stream(data).read_all()]
 
     def close(self, folder: Path) -> dict[str, pa.Table]:
         """Write every table into the folder, each under a temporary name first, and return them by file name.
@@ -252,40 +258,31 @@ class Recorder:
             os.replace(partial, path)
         return tables
 
-    def _blank(self, table: type[Row]) -> dict[str, list[Any]]:
-        return {name: [] for name in self._names[table]}
+    def _close_rows(self, table: type[Row]) -> None:
+        """Make a batch of the rows that were added one by one."""
+        columns = self._open[table]
+        count = len(columns[self._names[table][0]])
+        self._batches[table].append((count, columns))
+        self._waiting[table] += count
+        self._open[table] = {name: [] for name in self._names[table]}
 
-    def _shut(self, table: type[Row]) -> None:
-        """Move rows that were added singly, or in batches, to those before, so that the order is kept.
-
-        Batches come before single rows, which are moved before another batch is taken.
-        """
-        if batches := self._batches[table]:
-            self._whole[table].append(_arrow(table, {name: _joined(name, batches) for name in self._names[table]}))
-            self._batches[table] = []
-        first, *_ = self._open[table].values()
-        if first:
-            self._whole[table].append(_arrow(table, self._open[table]))
-            self._open[table] = self._blank(table)
+    def _convert(self, table: type[Row]) -> None:
+        """Convert the rows so far to Arrow, in order; that costs as much for a few rows as for many."""
+        self._close_rows(table)
+        if self._waiting[table]:
+            columns = {name: _joined(name, self._batches[table]) for name in self._names[table]}
+            self._converted[table].append(pa.table(columns, schema=_schema(table)))
+            self._batches[table], self._waiting[table] = [], 0
 
 
-def _joined(name: str, batches: Sequence[tuple[int, Mapping[str, Column]]]) -> Any:
-    """Return one column of several batches; the conversion to Arrow costs as much for a few rows as for many."""
-    parts = [columns[name] for _, columns in batches]
-    if all(isinstance(part, int | float | str) and part == parts[0] for part in parts):
-        return pa.repeat(parts[0], sum(count for count, _ in batches))
+def _joined(name: str, batches: Sequence[Batch]) -> Any:
+    """Return one column of several batches."""
+    parts = [(count, columns[name]) for count, columns in batches if count]
+    if all(isinstance(part, SINGLE) and part == parts[0][1] for _, part in parts):
+        return pa.repeat(parts[0][1], sum(count for count, _ in parts))
     if len(parts) == 1:
-        return parts[0]
-    whole = (
-        np.full(count, part) if isinstance(part, int | float | str) else np.asarray(part)
-        for (count, _), part in zip(batches, parts, strict=True)
-    )
-    return np.concatenate([*whole])
-
-
-def _arrow(table: type[Row], columns: Mapping[str, Any]) -> pa.Table:
-    schema = _schema(table)
-    return pa.table({name: columns[name] for name in schema.names}, schema=schema)
+        return parts[0][1]
+    return np.concatenate([np.full(count, part) if isinstance(part, SINGLE) else part for count, part in parts])
 
 
 def _schema(table: type[Row]) -> pa.Schema:

@@ -16,15 +16,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+from fedsim.core.arrays import Array, Ints
 from fedsim.core.errors import UserError
-from fedsim.core.units import nearest
+from fedsim.core.units import did_you_mean, nearest
 
 EXACT = 2**53  # below it every whole number has its own float
 CHUNK = 2_048  # rows held as texts at once; larger chunks are slower to collect
-Columns = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Column:
         return np.str_ if self.choices or self.text else np.int64 if self.whole else np.float64
 
 
-def read(path: Path, columns: Sequence[Column]) -> Columns:
+def read(path: Path, columns: Sequence[Column]) -> dict[str, Array]:
     """Return the table's columns by name, each an array of one entry a row, in the file's order.
 
     Entries are float64, int64 where `whole`, texts where there are `choices`.  An optional column that is
@@ -62,7 +61,7 @@ def read(path: Path, columns: Sequence[Column]) -> Columns:
 
 def read_lines(
     path: Path, columns: Sequence[Column], others: Callable[[str], Column] | None = None
-) -> tuple[Columns, npt.NDArray[np.int64]]:
+) -> tuple[dict[str, Array], Ints]:
     """Return what `read` does, and the line (from 1) on which each row ends, for messages about rows.
 
     `others` describes columns that `columns` does not name; without it they are refused.
@@ -77,9 +76,18 @@ def read_lines(
     except FileNotFoundError:
         raise UserError(_missing(path)) from None
     except UnicodeDecodeError:
-        raise fault(path, _line_not_text(path), "not UTF-8 text; save the file as UTF-8") from None
+        text_of(path)  # names the line
+        raise
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def text_of(path: Path, otherwise: str = "not UTF-8 text; save the file as UTF-8") -> str:
+    """Return a file's text.  Raises OSError, or UserError that names the line if it is no text in UTF-8."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise fault(path, error.object[: error.start].count(b"\n") + 1, otherwise) from None
 
 
 def fault(path: Path, line: int, message: str) -> UserError:
@@ -89,12 +97,12 @@ def fault(path: Path, line: int, message: str) -> UserError:
 
 def _read(
     path: Path, rows: Any, columns: Sequence[Column], others: Callable[[str], Column] | None
-) -> tuple[Columns, npt.NDArray[np.int64]]:
+) -> tuple[dict[str, Array], Ints]:
     header, known = [name.strip() for name in next(rows, [])], {column.name: column for column in columns}
     _check_header(path, header, known, open_ended=others is not None)
     known |= {name: others(name) for name in header if name not in known} if others else {}
-    chunks: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in header}
-    lines: list[npt.NDArray[np.int64]] = []
+    chunks: dict[str, list[Array]] = {name: [] for name in header}
+    lines: list[Ints] = []
     while numbered := [(rows.line_num, row) for row in islice(rows, CHUNK)]:
         numbered = [(line, row) for line, row in numbered if row]
         for line, row in numbered:
@@ -113,7 +121,7 @@ def _check_header(path: Path, header: list[str], known: dict[str, Column], open_
     names = ", ".join(known)
     if not any(header):
         raise fault(path, 1, f"no header; the first line names the columns: {names}")
-    if (all if open_ended else any)(_is_number(name) for name in header):
+    if (all if open_ended else any)(is_number(name) for name in header):
         raise fault(path, 1, f"a number where the header should be; the first line names the columns: {names}")
     if len(header) == 1 and (other := next((mark for mark in ";\t" if mark in header[0]), None)):
         raise fault(path, 1, f"cells are separated by {other!r}; write commas")
@@ -121,21 +129,17 @@ def _check_header(path: Path, header: list[str], known: dict[str, Column], open_
         if not name and open_ended:
             raise fault(path, 1, "a column without a name; give it one, or remove it")
         if name not in known and not open_ended:
-            near = nearest(name, known)
-            mean = f"; did you mean {near!r}?" if near else "."
-            raise fault(path, 1, f"there is no column {name!r}{mean} There are: {names}")
+            raise fault(path, 1, f"there is no column {name!r}{did_you_mean(name, known)}")
         if header.count(name) > 1:
             raise fault(path, 1, f"the column {name!r} appears twice; keep one")
     if missing := [name for name, column in known.items() if column.required and name not in header]:
         raise fault(path, 1, f"the column {missing[0]!r} is missing; the table needs it")
 
 
-def _entries(path: Path, lines: npt.NDArray[np.int64], column: Column, cells: Sequence[str]) -> npt.NDArray[Any]:
+def _entries(path: Path, lines: Ints, column: Column, cells: Sequence[str]) -> Array:
     try:
-        if column.choices:
-            return np.array([_word(cell, column) for cell in cells])
-        if column.text:
-            return np.array([_text(cell, column) for cell in cells])
+        if column.choices or column.text:
+            return np.array([_entry(cell, column) for cell in cells])
         if "_" in "".join(cells):  # valid in Python's numbers, but not in tables
             raise ValueError
         number = int if column.whole else float
@@ -160,7 +164,7 @@ def _entry(cell: str, column: Column) -> float | int | str:
         if column.required or column.whole:
             raise ValueError(f"an empty cell; write a {'whole ' if column.whole else ''}number")
         return math.nan
-    if not _is_number(cell):
+    if not is_number(cell):
         raise ValueError(f"{cell.strip()!r} is not a number; write it plain, as in 12.5")
     value = float(cell)
     if not column.low <= value <= column.high:
@@ -184,9 +188,7 @@ def _word(cell: str, column: Column) -> str:
         return word
     if not word:
         raise ValueError(f"an empty cell; write one of: {', '.join(column.choices)}")
-    near = nearest(word, column.choices)
-    mean = f"; did you mean {near!r}?" if near else "."
-    raise ValueError(f"{word!r} is not one of those known{mean} There are: {', '.join(column.choices)}")
+    raise ValueError(f"{word!r} is not one of those known{did_you_mean(word, column.choices)}")
 
 
 def _text(cell: str, column: Column) -> str:
@@ -195,7 +197,8 @@ def _text(cell: str, column: Column) -> str:
     return cell.strip()
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Return whether a cell holds a finite number."""
     try:
         return math.isfinite(float(cell)) and "_" not in cell
     except ValueError:
@@ -206,17 +209,9 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _line_not_text(path: Path) -> int:
-    try:
-        path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.object[: error.start].count(b"\n") + 1
-    return 1
-
-
 def _missing(path: Path) -> str:
-    beside: Iterator[Path] = path.parent.iterdir() if os.path.isdir(path.parent) else iter(())
-    near = nearest(path.name, sorted(other.name for other in beside))
+    siblings: Iterator[Path] = path.parent.iterdir() if os.path.isdir(path.parent) else iter(())
+    near = nearest(path.name, sorted(other.name for other in siblings))
     return f"{path}: there is no such file" + (f"; did you mean {path.parent / near}?" if near else "")
 
 
@@ -237,13 +232,10 @@ def _place(value: Any) -> Path:
     return path
 
 
-def _path_schema(what: str) -> tuple[Any, ...]:
-    return PlainSerializer(str, when_used="json"), WithJsonSchema({"type": "string", "description": what})
+def _path(check: Callable[[Any], Path], what: str) -> tuple[Any, ...]:
+    schema = {"type": "string", "description": f"{what}; a relative path starts at the scenario's folder."}
+    return BeforeValidator(check), PlainSerializer(str, when_used="json"), WithJsonSchema(schema)
 
 
-File = Annotated[
-    Path, BeforeValidator(found_file), *_path_schema("A file; a relative path starts at the scenario's folder.")
-]
-Place = Annotated[
-    Path, BeforeValidator(_place), *_path_schema("A file or a folder; a relative path starts at the scenario's folder.")
-]
+FilePath = Annotated[Path, *_path(found_file, "A file")]
+Place = Annotated[Path, *_path(_place, "A file or a folder")]

@@ -9,14 +9,14 @@ independent draws from one distribution each; no mixtures, no correlation, no un
 import difflib
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction as Exact
 from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from fedsim.core import portable
 
@@ -41,7 +41,11 @@ class Dimension:
     positive: bool = False  # zero is refused too
 
     def parse(self, value: Any) -> float:
-        """Return the quantity in SI units.  Raises ValueError with a message that says what to write."""
+        """Return the quantity in SI units.  Raises ValueError with a message that says what to write.
+
+        >>> SECONDS.parse("100 ms"), RATE.parse("5 Mbit/s"), BYTES.parse("2 MB")
+        (0.1, 5000000.0, 2000000.0)
+        """
         return _parsed(self, value) if isinstance(value, str) else self.read(value)
 
     def read(self, value: Any) -> float:
@@ -52,7 +56,7 @@ class Dimension:
             raise ValueError(f"{value!r} is not a {self.name}: it is too large") from None
 
     def _exact(self, value: Any) -> Exact:
-        number, unit = split(value, self.name, self.example)
+        number, unit = split(value, self.name, f"'10 {self.shown[0]}'")
         if unit and unit not in self.units:
             raise ValueError(self._wrong_unit(value, unit))
         if number < 0 or (self.positive and number == 0):
@@ -69,11 +73,6 @@ class Dimension:
         if number >= LARGE and len(short.partition(" ")[0]) < len(plain):
             return f"'{plain} {self.base}' or '{short}'"
         return f"'{plain} {self.shown[0]}' or '{plain} {self.shown[1]}'"
-
-    @property
-    def example(self) -> str:
-        """An example of valid text."""
-        return f"'10 {self.shown[0]}'"
 
     def _wrong_unit(self, value: Any, unit: str) -> str:
         other = next((d.name for d in DIMENSIONS if unit in d.units), None)
@@ -110,18 +109,16 @@ class Dimension:
         if (len(given) < 1) if kind == "choice" else (len(given) != len(names)):
             raise ValueError(f"{value!r}: {kind} is written {kind}({', '.join(names)})")
         plain: Callable[[str], float] = self.parse
-        read: dict[str, Callable[[str], float]] = {"sigma": _sigma, "sd": self.lenient.parse}
+        read: dict[str, Callable[[str], float]] = {
+            "sigma": _sigma,
+            "sd": replace(self, positive=False).parse,
+        }  # a spread may be zero
         wanted = names if kind != "choice" else ["value"] * len(given)
         readers = [read.get(name, plain) for name in wanted]
         values = tuple(reader(text) for reader, text in zip(readers, given, strict=True))
         if kind == "uniform" and values[0] > values[1]:
             raise ValueError(f"{value!r}: the lower end comes first, uniform({given[1]}, {given[0]})")
         return Draw(kind, values, self.base)
-
-    @property
-    def lenient(self) -> "Dimension":
-        """The same dimension with zero allowed, for spreads."""
-        return Dimension(self.name, self.base, self.units, self.shown)
 
 
 @lru_cache(maxsize=4096)  # the points of a sweep repeat a few quantities
@@ -201,20 +198,28 @@ def nearest(word: str, words: Any) -> str | None:
     begun = [known for known in plain if len(word) > 2 and known.startswith(word.lower())]
     if len(begun) == 1:
         return plain[begun[0]]
-    found = difflib.get_close_matches(word.lower(), plain, n=1, cutoff=0.6)
-    return plain[found[0]] if found else None
+    close = difflib.get_close_matches(word.lower(), plain, n=1, cutoff=0.6)
+    return plain[close[0]] if close else None
+
+
+def did_you_mean(word: str, words: Iterable[str], what: str = "There are") -> str:
+    """Return a hint that ends a message: the most similar word, if there is one, and all words."""
+    known = ", ".join(words)
+    near = nearest(word, words)
+    mean = f"; did you mean {near!r}?" if near else "." if known else ""
+    return f"{mean} {what}: {known}" if known else mean
 
 
 def split(value: Any, name: str, example: str) -> tuple[Exact, str]:
     """Return the number and the unit ("" if none) of a text.  Raises ValueError if it is neither."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"{value!r} is not a {name}; write a number with a unit, as {example}")
-    found = QUANTITY.fullmatch(value if isinstance(value, str) else _text_of(value, name))
-    if found is None:
+    match = QUANTITY.fullmatch(value if isinstance(value, str) else _text_of(value, name))
+    if match is None:
         raise ValueError(f"{value!r} is not a {name}; write a number with a unit, as {example}")
-    if math.isinf(near := float(found[1])):
-        raise ValueError(f"{found[1][:20]!r} is not a {name}: it is too large")
-    return Exact(found[1] if near else 0), found[2]  # 1e-999999999 would be a huge fraction
+    if math.isinf(near := float(match[1])):
+        raise ValueError(f"{match[1][:20]!r} is not a {name}: it is too large")
+    return Exact(match[1] if near else 0), match[2]  # 1e-999999999 would be a huge fraction
 
 
 def _text_of(number: Any, name: str) -> str:
@@ -248,14 +253,11 @@ def _units(**sizes: Any) -> dict[str, Exact]:
     return {name: Exact(size) for name, size in sizes.items()}
 
 
-_DECIMAL = {
-    "": Exact(1),
-    "k": Exact(1000),
-    "M": Exact(10**6),
-    "G": Exact(10**9),
-    "T": Exact(10**12),
-    "P": Exact(10**15),
-}
+def _prefixed(unit: str, size: int = 1) -> dict[str, Exact]:
+    return {f"{prefix}{unit}": size * factor for prefix, factor in _DECIMAL.items()}
+
+
+_DECIMAL = {prefix: Exact(1000) ** place for place, prefix in enumerate(("", "k", "M", "G", "T", "P"))}
 _BINARY = {"Ki": Exact(2**10), "Mi": Exact(2**20), "Gi": Exact(2**30), "Ti": Exact(2**40)}
 _TIME = _units(ns="1e-9", us="1e-6", ms="1e-3", s=1, min=60, h=3600, d=86400) | _units(
     sec=1, second=1, seconds=1, minute=60, minutes=60, hour=3600, hours=3600, day=86400, days=86400
@@ -268,16 +270,14 @@ BYTES = Dimension("size", "B", _SIZE, ("B", "kB", "MB", "GB", "KiB", "MiB", "GiB
 RATE = Dimension(
     "rate",
     "bit/s",
-    {f"{p}bit/s": size for p, size in _DECIMAL.items()}
-    | {f"{p}bps": size for p, size in _DECIMAL.items()}
-    | {f"{unit}/s": 8 * size for unit, size in _SIZE.items()},
+    _prefixed("bit/s") | _prefixed("bps") | {f"{unit}/s": 8 * size for unit, size in _SIZE.items()},
     ("Mbit/s", "kbit/s", "Gbit/s", "bit/s"),
     positive=True,
 )
 FLOPS = Dimension(
     "speed",
     "FLOP/s",
-    {f"{p}FLOP/s": size for p, size in _DECIMAL.items()} | {f"{p}FLOPS": size for p, size in _DECIMAL.items()},
+    _prefixed("FLOP/s") | _prefixed("FLOPS"),
     ("GFLOP/s", "MFLOP/s", "TFLOP/s", "kFLOP/s", "FLOP/s"),
     positive=True,
 )
@@ -287,18 +287,17 @@ FREQUENCY = Dimension(
     {f"{sign}{unit}": 1 / size for sign in ("/", "/ ", "per ") for unit, size in _TIME.items()} | {"Hz": Exact(1)},
     ("/s", "/min", "/h", "/d", "per hour", "per day"),
 )
-ENERGY = Dimension(
-    "energy",
-    "J",
-    {f"{p}J": size for p, size in _DECIMAL.items()} | {f"{p}Wh": 3600 * size for p, size in _DECIMAL.items()},
-    ("J", "kJ", "MJ", "GJ", "Wh", "kWh"),
-)
+ENERGY = Dimension("energy", "J", _prefixed("J") | _prefixed("Wh", 3600), ("J", "kJ", "MJ", "GJ", "Wh", "kWh"))
 MASS = Dimension("mass", "g", _units(g=1, mg="1e-3", kg=1000, t=10**6), ("g", "kg", "mg", "t"))
 DIMENSIONS = (SECONDS, RATE, BYTES, FLOPS, FREQUENCY, ENERGY, MASS)
 
 
 def fraction(value: Any) -> float:
-    """Return a share between 0 and 1, also written as "30 %".  Raises ValueError for any other value."""
+    """Return a share between 0 and 1, also written as "30 %".  Raises ValueError for any other value.
+
+    >>> fraction("30 %"), fraction(0.3)
+    (0.3, 0.3)
+    """
     number, unit = split(value, "fraction", "'0.3' or '30 %'")
     if unit not in ("", "%"):
         raise ValueError(f"{value!r} is not a fraction: it has no unit {unit!r}; write 0.3 or '30 %'")
@@ -320,7 +319,11 @@ def count(value: Any) -> int:
 
 
 def amount(value: Any) -> int | float:
-    """Return a count as an int, or a share of others as a float above 0: 5, or "80 %".  Raises ValueError otherwise."""
+    """Return a count as an int, or a share of others as a float above 0: 5, or "80 %".  Raises ValueError otherwise.
+
+    >>> amount(5), amount("80 %")
+    (5, 0.8)
+    """
     number, unit = split(value, "count or share", "'80 %' or 5")
     if not unit and number == 1 and not isinstance(value, int):
         raise ValueError(f"{value!r} could be one or all of them: write 1 or '100 %'")
@@ -342,7 +345,11 @@ def nbytes(value: Any) -> int:
 
 
 def every(value: Any) -> Updates | float:
-    """Return "20 updates" as Updates, "10 min" as seconds.  Raises ValueError for a bare number, which is ambiguous."""
+    """Return "20 updates" as Updates, "10 min" as seconds.  Raises ValueError for a bare number, which is ambiguous.
+
+    >>> every("20 updates"), every("10 min")
+    (Updates(count=20), 600.0)
+    """
     if isinstance(value, Updates):
         return value
     number, unit = split(value, "stretch of a run", "'20 updates' or '10 min'")
@@ -415,54 +422,50 @@ def _schema(what: str, *examples: str, number: str | None = "number") -> WithJso
     return WithJsonSchema({"anyOf": [numbers, {"type": "string"}], "description": what, "examples": [*examples]})
 
 
+def _written(read: Callable[[Any], Any], text: Callable[[Any], str], what: str, *examples: str) -> tuple[Any, ...]:
+    return BeforeValidator(read), PlainSerializer(text, when_used="json"), _schema(what, *examples, number=None)
+
+
 def _quantity(dimension: Dimension, *examples: str) -> tuple[Any, ...]:
-    return (
-        BeforeValidator(dimension.parse),
-        PlainSerializer(dimension.text, when_used="json"),
-        _schema(f"A {dimension.name}, with its unit.", *examples, number=None),
-    )
+    return _written(dimension.parse, dimension.text, f"A {dimension.name}, with its unit.", *examples)
 
 
 def _draw(dimension: Dimension, *examples: str) -> tuple[Any, ...]:
     what = f"A {dimension.name} or a distribution of it: {', '.join(DISTRIBUTIONS)}."
-    read, text = BeforeValidator(dimension.draw), PlainSerializer(str, when_used="json")
-    return read, text, _schema(what, *examples, number=None)
+    return _written(dimension.draw, str, what, *examples)
+
+
+def _stretch(read: Callable[[Any], Any], **schema: Any) -> tuple[Any, ...]:
+    text = PlainSerializer(_text_of_stretch, when_used="json")
+    return BeforeValidator(read), text, WithJsonSchema({"type": "string", **schema})
+
+
+def _text_of_stretch(value: Any) -> str:
+    return SECONDS.text(value) if isinstance(value, float) else str(value)
 
 
 Seconds = Annotated[float, *_quantity(SECONDS, "50 ms", "10 min")]
+Duration = Annotated[Seconds, Field(gt=0)]
 Rate = Annotated[float, *_quantity(RATE, "10 Mbit/s")]
 Flops = Annotated[float, *_quantity(FLOPS, "2 GFLOP/s")]
 Energy = Annotated[float, *_quantity(ENERGY, "20 kJ", "0.5 kWh")]
 Mass = Annotated[float, *_quantity(MASS, "100 g")]
 Frequency = Annotated[float, *_quantity(FREQUENCY, "0.5 per hour", "2/min", "0.01/s")]
-Bytes = Annotated[
-    int,
-    BeforeValidator(nbytes),
-    PlainSerializer(BYTES.text, when_used="json"),
-    _schema("A size in bytes, with its unit.", "2 GiB", "64 kB", number=None),
-]
+Bytes = Annotated[int, *_written(nbytes, BYTES.text, "A size in bytes, with its unit.", "2 GiB", "64 kB")]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Fraction = Annotated[float, BeforeValidator(fraction), _schema("A share between 0 and 1.", "30 %")]
+PositiveFraction = Annotated[Fraction, Field(gt=0)]
+FractionBelowOne = Annotated[Fraction, Field(lt=1)]
 Amount = Annotated[int | float, BeforeValidator(amount), _schema("A count, or a share of others.", "5", "80 %")]
 Count = Annotated[int, BeforeValidator(count), WithJsonSchema({"type": "integer", "minimum": 1})]
-_STRETCH = PlainSerializer(
-    lambda value: SECONDS.text(value) if isinstance(value, float) else str(value), return_type=str, when_used="json"
-)
-Every = Annotated[
-    Updates | float,
-    BeforeValidator(every),
-    _STRETCH,
-    WithJsonSchema({"type": "string", "examples": ["20 updates", "10 min"]}),
-]
+Every = Annotated[Updates | float, *_stretch(every, examples=["20 updates", "10 min"])]
 Clock = Annotated[
     Updates | float | Draw,
-    BeforeValidator(clock),
-    _STRETCH,
-    WithJsonSchema(
-        {
-            "type": "string",
-            "description": "A stretch of a run, or a distribution of times that is drawn from for every gap.",
-            "examples": ["20 updates", "10 min", "poisson(10 min)", "lognormal(10 min, 0.5)"],
-        }
+    *_stretch(
+        clock,
+        description="A stretch of a run, or a distribution of times that is drawn from for every gap.",
+        examples=["20 updates", "10 min", "poisson(10 min)", "lognormal(10 min, 0.5)"],
     ),
 ]
 SecondsDraw = Annotated[Draw, *_draw(SECONDS, "50 ms", "lognormal(50 ms, 0.5)")]

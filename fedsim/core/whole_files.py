@@ -54,7 +54,7 @@ def unwritable(out: Path, error: Exception) -> Unwritable | None:
     if number is None or not (number in FULL or barred):
         return None
     remedy = "correct its permissions" if barred else "make room"
-    message = f"{out} cannot be written ({os.strerror(number)}); finished points are kept: {remedy}"
+    message = f"{out} cannot be written ({os.strerror(number)}); finished runs are kept: {remedy}"
     return Unwritable(f"{message}, and the same command continues")
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgpack
 import numpy as np
-import numpy.typing as npt
 
+from fedsim.core.arrays import Array
 from fedsim.core.units import MOST_BYTES
 
 Tree = Any
@@ -32,7 +32,7 @@ ENVELOPE = 1024  # bytes that may come on top of the largest size, so that a pay
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 INT, FLOAT, TUPLE, ARRAY = 0, 1, -1, -2  # the only integers in a skeleton besides shapes
 PLAIN = frozenset({bool, int, float, str, bytes, type(None)})
-Known = dict[int, tuple[dict[str, Any], int]]  # by identity: a dict, and its size without the prefix
+KnownSizes = dict[int, tuple[dict[str, Any], int]]  # by identity: a dict, and its size without the prefix
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,15 @@ class Spec:
     dtype: str
 
 
-def size(tree: Tree) -> int:
-    """Return len(encode(tree)) without encoding anything; ValueError for what cannot be encoded or is too large."""
-    return _bounded(PREFIX + _size(tree, None))
+def size(tree: Tree, known: KnownSizes | None = None) -> int:
+    """Return len(encode(tree)) without encoding anything; ValueError for what cannot be encoded or is too large.
+
+    Dicts that are `known` are not measured again, and those of the tree are added.
+    """
+    nbytes = PREFIX + _size(tree, known)
+    if nbytes > MOST_BYTES + ENVELOPE:
+        raise ValueError(f"{nbytes:,} bytes are too many for one message; {MOST_BYTES:,} are allowed")
+    return nbytes
 
 
 class Sizes:
@@ -55,26 +61,24 @@ class Sizes:
     """
 
     def __init__(self) -> None:
-        """Know no tree."""
-        self._known: Known = {}
-        self._alike: dict[tuple[Any, ...], tuple[Tree, int]] = {}  # by the names and identities of what is in a dict
+        self._known: KnownSizes = {}
+        self._alike: dict[tuple[Any, ...], tuple[Tree, int]] = {}  # by `identities`
 
     def of(self, tree: Tree) -> int:
         """Return `size(tree)`."""
-        if type(tree) is not dict:
-            return _bounded(PREFIX + _size(tree, self._known))
-        met = self._alike.get(key := identities(tree))
+        key = identities(tree)
+        met = self._alike.get(key)
         if met is None:
-            met = self._alike[key] = tree, _bounded(PREFIX + _size(tree, self._known))
+            met = self._alike[key] = tree, size(tree, self._known)
         return met[1]
 
 
-def identities(tree: dict[str, Any]) -> tuple[Any, ...]:
-    """Return what only dicts of the very same objects under the same names have in common, as long as they live."""
-    return (*tree, *map(id, tree.values()))
+def identities(tree: Tree) -> tuple[Any, ...]:
+    """Return what only dicts of the very same objects under the same names share; of any other tree its identity."""
+    return (*tree, *map(id, tree.values())) if type(tree) is dict else (id(tree),)
 
 
-class Measured(dict[str, Tree]):
+class SizedTree(dict[str, Tree]):
     """A tree that must not change, whose size is computed once."""
 
     def __init__(self, **tree: Tree) -> None:
@@ -83,22 +87,15 @@ class Measured(dict[str, Tree]):
         self.measured = size(tree) - PREFIX, array_bytes(tree)
 
 
-def _bounded(nbytes: int) -> int:
-    if nbytes > MOST_BYTES + ENVELOPE:
-        raise ValueError(f"{nbytes:,} bytes are too many for one message; {MOST_BYTES:,} are allowed")
-    return nbytes
-
-
 def array_bytes(tree: Tree) -> int:
     """Return the bytes of the arrays' raw buffers alone, without names, shapes and single numbers."""
-    kind = type(tree)
     if isinstance(tree, dict):
-        if kind is not dict and (measured := getattr(tree, "measured", None)) is not None:
+        if type(tree) is not dict and (measured := getattr(tree, "measured", None)) is not None:
             return int(measured[1])
         return sum(map(array_bytes, tree.values()))
     if isinstance(tree, list | tuple):
         return sum(map(array_bytes, tree))
-    return 0 if kind in PLAIN or not _is_array(tree) else _measured_array(*_look(tree))[1]
+    return 0 if type(tree) in PLAIN or not (kind := _array_kind(tree)) else _measured_array(*kind)[1]
 
 
 def encode(tree: Tree) -> bytes:
@@ -125,18 +122,15 @@ def decode_first(data: bytes) -> tuple[Tree, int]:
     if len(data) < PREFIX or len(data) < end:
         raise ValueError(f"malformed tree: {len(data)} bytes are too few")
     try:
-        skeleton = msgpack.unpackb(data[PREFIX:end])
-        return _fill(skeleton, data, end)
+        return _fill(msgpack.unpackb(data[PREFIX:end]), data, end)
     except (ValueError, TypeError, struct.error, RecursionError, OverflowError) as error:
         raise ValueError(f"malformed tree: {error}") from error
 
 
-def _is_array(node: Any) -> bool:
-    return hasattr(node, "shape") and hasattr(node, "dtype")
-
-
-def _look(node: Any) -> tuple[type, Any, tuple[int, ...], Any]:
-    """Return what an array's size depends on: its class, dtype, shape and layout (None except for tensors)."""
+def _array_kind(node: Any) -> tuple[type, Any, tuple[int, ...], Any] | None:
+    """Return the class, dtype, shape and layout of an array, on which its size depends; None for what is no array."""
+    if not (hasattr(node, "shape") and hasattr(node, "dtype")):
+        return None
     shape = node.shape
     return type(node), node.dtype, shape if isinstance(shape, tuple) else tuple(shape), getattr(node, "layout", None)
 
@@ -163,17 +157,26 @@ def _check_key(key: Any) -> None:
         raise ValueError(f"the key {key!r} is of type {type(key).__name__}; keys of a tree are of type str")
 
 
-def _unfit(node: Any) -> ValueError:
-    return ValueError(f"a value of type {type(node).__name__} cannot travel")
-
-
-def _size(node: Any, known: Known | None) -> int:
+def _size(node: Any, known: KnownSizes | None) -> int:
     """Return the bytes of a node in skeleton and buffers; known dicts are not measured again."""
     if isinstance(node, dict):
-        return _dict_size(node, known)
+        if known is not None and (met := known.get(id(node))) is not None:
+            return met[1]
+        if type(node) is not dict and (measured := getattr(node, "measured", None)) is not None:
+            return int(measured[0])
+        total = _head(len(node), 16)
+        for key, value in node.items():
+            total += _key(key)
+            if type(value) is int and LEAST <= value <= MOST:
+                total += 1 + SLOT
+            else:
+                total += _size(value, known)
+        if known is not None:
+            known[id(node)] = node, total
+        return total
     if type(node) not in PLAIN:
-        if _is_array(node):
-            return _measured_array(*_look(node))[0]
+        if kind := _array_kind(node):
+            return _measured_array(*kind)[0]
         if isinstance(node, list | tuple):
             marker = int(isinstance(node, tuple))
             return _head(len(node) + marker, 16) + marker + sum([_size(value, known) for value in node])
@@ -190,24 +193,7 @@ def _plain_size(node: Any) -> int:
         return _text(node)
     if isinstance(node, bytes):
         return max(2, _head(len(node), 0, 256)) + len(node)
-    raise _unfit(node)
-
-
-def _dict_size(node: dict[str, Any], known: Known | None) -> int:
-    if known is not None and (met := known.get(id(node))) is not None:
-        return met[1]
-    if type(node) is not dict and (measured := getattr(node, "measured", None)) is not None:
-        return int(measured[0])
-    total = _head(len(node), 16)
-    for key, value in node.items():
-        total += _key(key)
-        if type(value) is int and LEAST <= value <= MOST:
-            total += 1 + SLOT
-        else:
-            total += _size(value, known)
-    if known is not None:
-        known[id(node)] = node, total
-    return total
+    raise ValueError(f"a value of type {type(node).__name__} cannot travel")
 
 
 @lru_cache(maxsize=4096)
@@ -235,18 +221,12 @@ def _check_number(number: int | float) -> None:
         raise ValueError(f"the integer {number} does not fit into 64 bits")
 
 
-def _slot(number: int | float) -> bytes:
-    _check_number(number)
-    return struct.pack("<d" if isinstance(number, float) else "<q", number)
-
-
 def _strip(node: Any, buffers: list[bytes]) -> Any:
     """Return the skeleton of a node, and append its raw buffers to the list."""
-    if _is_array(node):
-        _, _, shape, _ = look = _look(node)
-        name, _ = _array(*look)
+    if kind := _array_kind(node):
+        name, _ = _array(*kind)
         buffers.append(_raw(node, name))
-        return [ARRAY, name, *shape]
+        return [ARRAY, name, *kind[2]]
     if isinstance(node, dict):
         for key in node:
             _check_key(key)
@@ -256,9 +236,11 @@ def _strip(node: Any, buffers: list[bytes]) -> Any:
     if node is None or isinstance(node, bool | str | bytes):
         return node
     if isinstance(node, int | float):
-        buffers.append(_slot(node))
-        return FLOAT if isinstance(node, float) else INT
-    raise _unfit(node)
+        _check_number(node)
+        mark, form = (FLOAT, "<d") if isinstance(node, float) else (INT, "<q")
+        buffers.append(struct.pack(form, node))
+        return mark
+    raise ValueError(f"a value of type {type(node).__name__} cannot travel")
 
 
 def _raw(node: Any, name: str) -> bytes:
@@ -267,7 +249,7 @@ def _raw(node: Any, name: str) -> bytes:
     if hasattr(node, "detach"):
         tensor = node.detach().cpu()
         node = (tensor.float() if name == "bfloat16" else tensor.resolve_conj().resolve_neg()).numpy()
-    array: npt.NDArray[Any] = np.asarray(node)
+    array: Array = np.asarray(node)
     if name == "bfloat16":
         array = (array.astype("<f4").view("<u4") >> 16).astype("<u2")
     return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
@@ -307,5 +289,4 @@ def _array_at(node: list[Any], data: bytes, at: int) -> tuple[Tree, int]:
     if name == "bfloat16":
         wide = np.frombuffer(data[at:end], "<u2").astype(np.uint32) << 16
         return wide.view(np.float32).reshape(shape), end
-    little = np.dtype(name).newbyteorder("<")
-    return np.frombuffer(data[at:end], little).astype(name).reshape(shape), end
+    return np.frombuffer(data[at:end], np.dtype(name).newbyteorder("<")).astype(name).reshape(shape), end

@@ -1,51 +1,54 @@
-"""Partition: the owner of each vertex.
+"""Partition: the owner of each node.
 
-An implementation is a frozen dataclass of options, one file in `partitions/`.  It models clients that hold disjoint
-sets of vertices; edges between clients are lost, and no vertex is shared.
+An implementation is a frozen dataclass of options, one file in `partitions/`.  It models clients that hold
+disjoint sets of nodes; edges between clients are lost, and no node is shared.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
 from fedsim.core.errors import Problem, ScenarioError
+from fedsim.data.colearn.follow import names
 from fedsim.data.graph import Graph, induced, part
-from fedsim.data.windows import merged
+from fedsim.data.time.temporal import owners_of
+from fedsim.data.time.windows import merged
 
 
 class Partition(ABC):
-    """A rule that gives every client its vertices."""
+    """A rule that gives every client its nodes; `by_edges` says that it needs edges to go by."""
+
+    by_edges: ClassVar[bool] = False
 
     @abstractmethod
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices (int64), in the order in which the client will number them.
+        """Return each client's nodes (int64), in the order in which the client will number them.
 
-        The order matters: some rules fix it, and a seeded split depends on it.  A vertex belongs to at most one client
-        and no client is empty.
+        The order matters: some rules fix it, and a seeded split depends on it.  A node belongs to at most one
+        client and no client is empty.
 
         Raises ScenarioError if the graph cannot be divided among that many clients.
         """
 
     def with_names(self, names: Callable[[], Sequence[str] | None]) -> "Partition":
-        """Return the partition for vertices with these ids (`Dataset.names`); most ignore them."""
+        """Return the partition for nodes with these ids (`Dataset.names`); most ignore them."""
         return self
 
     def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
-        """Return for each snapshot (of the whole graph) each client's vertices among those that have arrived by then.
+        """Return for each snapshot of the whole graph each client's nodes among those arrived by then.
 
-        A client may have none.  Unless a partition says otherwise, vertices are assigned once, on the union of all
-        snapshots, as if the future were known.
-        Raises ScenarioError if the graph cannot be divided among that many clients.
+        A client may have none.  Unless a partition says otherwise, nodes are assigned once, on the union of
+        all snapshots, as if the future were known.  Raises ScenarioError if the graph cannot be divided among
+        that many clients.
         """
         ever = snapshots[-1]["arrived"].nonzero().squeeze(1).numpy()
-        whole = induced(merged(snapshots), ever)
-        lasting = [np.sort(ever[own]) for own in self.assign(whole, clients, rng)]
-        there = [snapshot["arrived"].numpy() for snapshot in snapshots]
-        return [[own[arrived[own]] for own in lasting] for arrived in there]
+        parts = self.assign(induced(merged(snapshots), ever), clients, rng)
+        return arrived_of([np.sort(ever[nodes]) for nodes in parts], snapshots)
 
     def counted(
         self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator
@@ -57,11 +60,41 @@ class Partition(ABC):
         return self.follow(snapshots, clients, rng), None
 
 
+def arrived_of(owned: Sequence[np.ndarray], snapshots: Sequence[Graph]) -> list[list[np.ndarray]]:
+    """Return for each snapshot those of each client's nodes that have arrived by then."""
+    return [[nodes[snapshot["arrived"].numpy()[nodes]] for nodes in owned] for snapshot in snapshots]
+
+
+@dataclass(frozen=True)
+class Repartitioning(Partition):
+    """A partition with the option to assign each snapshot separately, using the nodes arrived by then.
+
+    The baselines of DG-CoLearn do so.  Clients are then numbered so that as few nodes as possible change
+    their owner.  What moves then travels in a step of its own (`fedsim/clock/repartition.py`).
+    """
+
+    each_snapshot: bool = field(default=False, kw_only=True)  # partition every snapshot; otherwise once, their union
+
+    def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
+        """Return for each snapshot each client's nodes, ascending."""
+        if not self.each_snapshot:
+            return super().follow(snapshots, clients, rng)
+        owned, before = [], np.full(len(snapshots[0]["y"]), -1, dtype=np.int64)
+        for snapshot in snapshots:
+            arrived = snapshot["arrived"].nonzero().squeeze(1).numpy()
+            parts = [np.sort(arrived[part]) for part in self.assign(induced(snapshot, arrived), clients, rng)]
+            order = np.argsort(names(owners_of(parts, len(before)), before, clients))
+            owned.append([parts[part] for part in order])
+            owner = owners_of(owned[-1], len(before))
+            before = np.where(owner >= 0, owner, before)
+        return owned
+
+
 def library(module: str, package: str, extra: str) -> Any:
     """Import and return a module of a package that comes with an extra of fedsim.
 
-    Raises ValueError, which says how to install it, if the package is missing; partitions call it when they are built,
-    so that the error comes before a run.
+    Raises ValueError, which says how to install it, if the package is missing; partitions call it when they
+    are built, so that the error comes before a run.
     """
     try:
         return import_module(module)
@@ -72,26 +105,34 @@ def library(module: str, package: str, extra: str) -> Any:
         ) from None
 
 
-def require(vertices: int, clients: int, least: int = 1) -> None:
-    """Raise ScenarioError unless every client can have that many vertices."""
-    if clients * least > vertices:
-        each = "one vertex" if least == 1 else f"{least} vertices"
+def require(nodes: int, clients: int, least: int = 1) -> None:
+    """Raise ScenarioError unless every client can have that many nodes."""
+    if clients * least > nodes:
+        each = "one node" if least == 1 else f"{least} nodes"
         message = (
-            f"{clients} clients cannot have {each} each of a graph of {vertices} vertices; "
-            f"take at most {vertices // least} clients"
+            f"{clients} clients cannot have {each} each of a graph of {nodes} nodes; "
+            f"take at most {nodes // least} clients"
         )
         raise ScenarioError([Problem("clients.count", message)])
 
 
+def classes_in(graph: Graph) -> np.ndarray:
+    """Return the nodes' classes (N,).  Raises ScenarioError where they have real targets instead."""
+    if "real" in graph:
+        message = "goes by classes, and these data have real targets: take the partition random or table"
+        raise ScenarioError([Problem("data.partition", message)])
+    return graph["y"].numpy()
+
+
 def grouped(owner: np.ndarray, clients: int) -> list[np.ndarray]:
-    """Return each client's vertices in ascending order, from the owner (N,) of every vertex."""
+    """Return each client's nodes in ascending order, from the owner (N,) of every node."""
     order = np.argsort(owner, kind="stable")
     ends = np.cumsum(np.bincount(owner, minlength=clients))
     return [part.astype(np.int64) for part in np.split(order, ends[:-1])]
 
 
 def top_up(owner: np.ndarray, clients: int, least: int, rng: np.random.Generator) -> np.ndarray:
-    """Return owners (N,) with at least that many vertices per client, taken at random from the largest client."""
+    """Return owners (N,) with at least that many nodes per client, taken at random from the largest client."""
     owner = owner.copy()
     sizes = np.bincount(owner, minlength=clients)
     for client in np.flatnonzero(sizes < least):
@@ -107,18 +148,18 @@ def top_up(owner: np.ndarray, clients: int, least: int, rng: np.random.Generator
 
 
 def cut(graph: Graph, owners: Sequence[np.ndarray], *, empty: bool = False) -> list[Graph]:
-    """Return every client's induced subgraph, its vertices numbered in the order given.
+    """Return every client's induced subgraph, its nodes numbered in the order given.
 
-    The same as `induced` client by client, in one pass over the edges, so that many clients cost no more than few.
-    Raises ValueError if a client is empty (unless it may be) or a vertex has two owners.
+    The same as `induced` client by client, in one pass over the edges, so that many clients cost no more than
+    few.  Raises ValueError if a client is empty (unless it may be) or a node has two owners.
     """
-    rows = [torch.as_tensor(vertices, dtype=torch.long) for vertices in owners]
+    rows = [torch.as_tensor(nodes, dtype=torch.long) for nodes in owners]
     sizes = torch.tensor([len(own) for own in rows])
     if not empty and (sizes == 0).any():
-        raise ValueError(f"client {int((sizes == 0).nonzero()[0])} has no vertex")
+        raise ValueError(f"client {int((sizes == 0).nonzero()[0])} has no node")
     every = torch.cat(rows)
     if len(every) and int(torch.bincount(every).max()) > 1:
-        raise ValueError("a vertex has two owners")
+        raise ValueError("a node has two owners")
     owner = torch.full((len(graph["y"]),), -1, dtype=torch.long)
     number = torch.zeros_like(owner)
     owner[every] = torch.arange(len(rows)).repeat_interleave(sizes)
@@ -130,5 +171,5 @@ def cut(graph: Graph, owners: Sequence[np.ndarray], *, empty: bool = False) -> l
     order = inside.index_select(0, at.sort(stable=True).indices)
     count = torch.bincount(at, minlength=len(rows))
     ends = [number.index_select(0, end.index_select(0, order)) for end in graph["edges"]]
-    edges = torch.split(torch.stack(ends), count.tolist(), dim=1)
-    return [part(graph, own, inner.contiguous()) for own, inner in zip(rows, edges, strict=True)]
+    edges, entries = torch.split(torch.stack(ends), count.tolist(), dim=1), torch.split(order, count.tolist())
+    return [part(graph, own, inner.contiguous(), taken) for own, inner, taken in zip(rows, edges, entries, strict=True)]

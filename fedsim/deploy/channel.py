@@ -21,18 +21,17 @@ class Failed(Exception):  # noqa: N818
     """The server's process has failed; the message holds its traceback."""
 
 
-class News(logging.Handler):
+class News(logging.FileHandler):
     """Appends warnings to the news of a run."""
 
     def __init__(self, folder: Path) -> None:
-        """Append nothing yet."""
-        super().__init__(logging.WARNING)
-        self._path = folder / NEWS
+        """Create the file once there is one."""
+        super().__init__(folder / NEWS, encoding="utf-8", delay=True)
+        self.setLevel(logging.WARNING)
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Append a line."""
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(" ".join(record.getMessage().split()) + "\n")
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the message in a line."""
+        return " ".join(record.getMessage().split())
 
 
 def news(folder: Path, seen: int) -> list[str]:
@@ -61,13 +60,12 @@ def outcome(folder: Path) -> dict[str, Any] | None:
     path = folder / OUTCOME
     if not path.exists():
         return None
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    if "mistake" in found:
-        raise UserError(found["mistake"])
-    if "failure" in found:
-        raise Failed(found["failure"])
-    row: dict[str, Any] = found["row"]
-    return row
+    content = json.loads(path.read_text("utf-8"))
+    if "mistake" in content:
+        raise UserError(content["mistake"])
+    if "failure" in content:
+        raise Failed(content["failure"])
+    return dict(content["row"])
 
 
 def clear(folder: Path) -> None:

@@ -1,20 +1,35 @@
-"""A federation on this machine: a SuperLink, and a SuperNode for each client, as processes that end with this block.
+"""A federation on this machine: Flower's processes, the app that they run, and a run that is submitted to them.
+
+There is a SuperLink, and a SuperNode for each client, as processes that end with a block.  The app is a folder that
+names the two halves in `flower.py`, as `flwr run` wants it.  The server's process runs on the SuperLink's machine and
+writes its tables into the folder that it is given, so the command that submits a run belongs there, too.
 
 Flower's own files go to a folder of their own, so that nothing of the user's Flower is touched.  Not modelled: links;
 messages cross the loopback.  `benchmarks/netns/deployed.py` shapes links in network namespaces.
 """
 
+import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from fedsim.core.errors import UserError
+from fedsim.core.progress import BEGUN, ReportProgress
+from fedsim.deploy import channel, package
+from fedsim.deploy.run import packages
+from fedsim.point.build.parts import Parts
+from fedsim.scenario.schema import Point
+from fedsim.scenario.text.yaml_file import dump
 
 HOST = "127.0.0.1"
 UP = 60.0  # seconds for the SuperLink to listen
@@ -57,6 +72,9 @@ class Places:
         return self.inside[number]() if self.inside else nullcontext()
 
 
+FlowerProcess = subprocess.Popen[bytes]
+
+
 @contextmanager
 def local(packages: Sequence[Path], work: Path, logs: Path, places: Places = Places()) -> Iterator[str]:
     """Start a SuperLink and a SuperNode for each package; yield the name of the connection.
@@ -71,16 +89,9 @@ def local(packages: Sequence[Path], work: Path, logs: Path, places: Places = Pla
         with places.of(0):
             process = stack.enter_context(_running(link, environment(work / "home"), log))
             _await(places.address, port, process, log)
-        for number, (package, own) in enumerate(zip(packages, ports, strict=True)):
-            node = [
-                command("flower-supernode"),
-                "--insecure",
-                "--superlink",
-                f"{places.address}:{port}",
-                "--port",
-                str(own),
-            ]
-            node += ["--node-config", f'package="{package}"']
+        for number, (package, node_port) in enumerate(zip(packages, ports, strict=True)):
+            node = [command("flower-supernode"), "--insecure", "--superlink", f"{places.address}:{port}"]
+            node += ["--port", str(node_port), "--node-config", f'package="{package}"']
             home = environment(work / f"home-{number}")
             with places.of(1 + number):
                 stack.enter_context(_running(node, home, logs / f"supernode-{number}.log"))
@@ -90,7 +101,7 @@ def local(packages: Sequence[Path], work: Path, logs: Path, places: Places = Pla
 
 
 @contextmanager
-def _running(words: Sequence[str], variables: Mapping[str, str], log: Path) -> "Iterator[subprocess.Popen[bytes]]":
+def _running(words: Sequence[str], variables: Mapping[str, str] | None, log: Path) -> Iterator[FlowerProcess]:
     """Run a command, and end it when the block ends; Flower's commands end the processes that they have started."""
     with log.open("wb") as where:
         process = subprocess.Popen(words, env=variables, stdout=where, stderr=where)
@@ -105,7 +116,7 @@ def _running(words: Sequence[str], variables: Mapping[str, str], log: Path) -> "
                 process.wait()
 
 
-def _await(address: str, port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def _await(address: str, port: int, process: FlowerProcess, log: Path) -> None:
     until = time.monotonic() + UP
     while time.monotonic() < until and process.poll() is None:
         with suppress(OSError), socket.create_connection((address, port), 1):
@@ -123,6 +134,91 @@ def _free(count: int) -> list[int]:
     """Return that many free ports."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind((HOST, 0))
-        return [one.getsockname()[1] for one in sockets]
+        for each in sockets:
+            each.bind((HOST, 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+APP = {"flower_app.toml": "pyproject.toml", "flower_app.txt": "fedsim_deployed/app.py"}  # where each goes
+
+
+def write_app(folder: Path) -> None:
+    """Write the app into a folder, which is created."""
+    for name, place in APP.items():
+        path = folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text((files(__package__) / name).read_text("utf-8"), encoding="utf-8", newline="")
+
+
+LOOK = 0.5  # seconds between two looks at what has come of it
+
+
+def submit(
+    point: Point, folder: Path, data: Path, clients: int, progress: ReportProgress, *,
+    connection: str, work: Path, logs: Path, beside: Sequence[Path], variables: Mapping[str, str] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Run a point through a SuperLink that Flower's configuration names, and return its row.
+
+    `work` is a folder for the app, `logs` one for the command's log, which is kept, `beside` are those of the user's
+    own modules, `variables` those of Flower's commands.
+    Raises UserError for a mistake, `channel.Failed` for a failure of the server's process.
+    """
+    channel.clear(folder)
+    (folder / channel.POINT).write_text(dump(point.scenario), encoding="utf-8", newline="")
+    write_app(work / "app")
+    given = {
+        "folder": str(folder.resolve()), "data": str(data.resolve()), "clients": clients,
+        "beside": json.dumps([str(each.resolve()) for each in beside]),
+    }  # fmt: skip
+    config = work / "run.toml"
+    config.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in given.items()), "utf-8")
+    words = [command("flwr"), "run", str(work / "app"), connection, "--run-config", str(config), "--stream"]
+    try:
+        with _running(words, variables, logs / "run.log") as process:
+            return _awaited(process, folder, logs / "run.log", progress)
+    finally:
+        channel.clear(folder)
+
+
+def _awaited(process: FlowerProcess, folder: Path, log: Path, progress: ReportProgress) -> dict[str, Any]:
+    shown, last = 0, BEGUN
+    while True:
+        ended = process.poll() is not None
+        for line in channel.news(folder, shown):
+            progress(replace(last, doing=line))
+            shown += 1
+        if (row := channel.outcome(folder)) is not None:
+            return row
+        if ended:
+            what = f"Flower ended the run before it was done; its log is {log}, and ends with:"
+            raise UserError("\n".join([what, *last_lines(log)]))
+        if (now := channel.progress(folder)) is not None:
+            last = now
+            progress(now)
+        time.sleep(LOOK)
+
+
+def deployed(
+    point: Point, folder: Path, data: Path, progress: ReportProgress, *,
+    superlink: str | None = None, beside: Sequence[Path] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """Deploy a point, write its tables into the folder, and return its row.
+
+    Without a SuperLink's name, one is started here, with a SuperNode for each client; its logs are in the point's
+    folder as `flower/`.  Raises UserError for a mistake of the user.
+    """
+    logs, variables = folder.parent / "flower" / point.id, None
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="fedsim-deploy-", ignore_cleanup_errors=True) as name, ExitStack() as stack:
+        work = Path(name)
+        if superlink is None:
+            contents = packages(point.scenario, data)
+            places = [work / f"client-{content.client}" for content in contents]
+            for content, place in zip(contents, places, strict=True):
+                package.write(place, point.scenario, content)
+            superlink, variables = stack.enter_context(local(places, work, logs)), environment(work / "home")
+        return submit(
+            point, folder, data, Parts(point.scenario).count, progress,
+            connection=superlink, work=work, logs=logs, beside=beside, variables=variables,
+        )  # fmt: skip

@@ -24,15 +24,14 @@ from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedsim.core import shipped
 from fedsim.core.errors import UserError
 from fedsim.core.progress import Progress
 from fedsim.core.whole_files import replace
 from fedsim.deploy import channel
-from fedsim.deploy.post import Brought, Post
-from fedsim.deploy.question import WHO, Answer, Question, pack, unpack
+from fedsim.deploy.messages import WHO, Delivered, Post, Question, Response, pack, unpack
 from fedsim.deploy.run import run
 from fedsim.deploy.worker import Worker
+from fedsim.scenario.parts import lookup
 from fedsim.scenario.schema import Scenario
 
 KIND, RECORD, KEY = "query", "fedsim", "bytes"
@@ -49,11 +48,11 @@ log = logging.getLogger(__name__)
 def answer(message: Message, context: Context) -> Message:
     """Do what one message asks."""
     package = Path(str(context.node_config["package"]))
-    with shipped.within_reach(package):
+    with lookup.within_reach(package):
         try:
             data = Worker(package).answer(_bytes(message))
         except UserError as error:
-            data = pack(Answer(NOBODY, refused=str(error)))
+            data = pack(Response(NOBODY, refused=str(error)))
         return Message(_record(data), reply_to=message)
 
 
@@ -61,8 +60,8 @@ def answer(message: Message, context: Context) -> Message:
 def main(grid: Grid, context: Context) -> None:
     """Run the point whose folder the run's config names, and leave its row, or what went wrong, in its folder."""
     given = context.run_config
-    folder, beside = Path(str(given["folder"])), [Path(one) for one in json.loads(str(given["beside"]))]
-    with shipped.within_reach(*beside), _told(folder):
+    folder, beside = Path(str(given["folder"])), [Path(each) for each in json.loads(str(given["beside"]))]
+    with lookup.within_reach(*beside), _warnings_passed_on(folder):
         try:
             (point,) = Scenario.model_validate(yaml.safe_load((folder / channel.POINT).read_text("utf-8"))).points()
             post = FlowerPost(grid, int(given["clients"]))
@@ -75,14 +74,15 @@ def main(grid: Grid, context: Context) -> None:
 
 
 @contextmanager
-def _told(folder: Path) -> Iterator[None]:
-    """Have the command tell the warnings of the block."""
+def _warnings_passed_on(folder: Path) -> Iterator[None]:
+    """Have the command show the warnings of the block."""
     ours, handler = logging.getLogger("fedsim.deploy"), channel.News(folder)
     ours.addHandler(handler)
     try:
         yield
     finally:
         ours.removeHandler(handler)
+        handler.close()
 
 
 class FlowerPost(Post):
@@ -92,7 +92,7 @@ class FlowerPost(Post):
         """Find the node of each client.  Raises UserError if some are not there in time, or have no sound package."""
         self._grid, self._under_way, self._strangers = grid, dict[str, tuple[int, int]](), dict[str, int]()
         self._nodes, self._packages = dict[int, int](), dict[int, str]()
-        self._seen, self._looked, self._failed = set[int](), -LOOK, list[Brought]()
+        self._seen, self._looked, self._failed = set[int](), -LOOK, list[Delivered]()
         self._begun = False
         until = time.monotonic() + APPEAR
         while len(self._nodes) < clients:
@@ -108,24 +108,24 @@ class FlowerPost(Post):
         if name := self._pushed(node, data):
             self._under_way[name] = number, node
         else:
-            self._failed.append(Brought(number, None, error="its SuperNode is not there"))
+            self._failed.append(Delivered(number, None, error="its SuperNode is not there"))
         return len(data)
 
-    def poll(self, seconds: float) -> list[Brought]:
+    def poll(self, seconds: float) -> list[Delivered]:
         """Return the answers that have come."""
         until = time.monotonic() + seconds
         while True:
             self._look()
-            found, self._failed = self._failed, []
+            replies, self._failed = self._failed, []
             names = [*self._under_way, *self._strangers]
             for reply in self._grid.pull_messages(names) if names else ():
                 if (node := self._strangers.pop(reply.metadata.reply_to_message_id, None)) is not None:
-                    found += self._welcome(node, reply)
+                    replies += self._welcome(node, reply)
                 else:
-                    found.append(self._brought(reply))
+                    replies.append(self._delivered(reply))
             left = until - time.monotonic()
-            if found or left <= 0:
-                return found
+            if replies or left <= 0:
+                return replies
             time.sleep(min(POLL, left))
 
     def _look(self) -> None:
@@ -138,11 +138,11 @@ class FlowerPost(Post):
                 self._strangers[name] = node
                 self._seen.add(node)
 
-    def _welcome(self, node: int, reply: Message) -> list[Brought]:
+    def _welcome(self, node: int, reply: Message) -> list[Delivered]:
         """Let a node take its client's place, and return what the one before has not answered."""
         if reply.has_error():
             return []
-        answer = unpack(Answer, _bytes(reply))
+        answer = unpack(Response, _bytes(reply))
         if problem := answer.refused or answer.error:
             return self._not_welcome(f"a SuperNode cannot take part: {problem}")
         client, before = answer.client, self._nodes.get(answer.client)
@@ -151,9 +151,9 @@ class FlowerPost(Post):
         self._nodes[client], self._packages[client] = node, answer.package
         lost = [name for name, (_, where) in self._under_way.items() if where == before]
         error = "its SuperNode was started anew"
-        return [Brought(self._under_way.pop(name)[0], None, error=error) for name in lost]
+        return [Delivered(self._under_way.pop(name)[0], None, error=error) for name in lost]
 
-    def _not_welcome(self, reason: str) -> list[Brought]:
+    def _not_welcome(self, reason: str) -> list[Delivered]:
         """End a run that has not begun; one that has begun goes on without the node."""
         if not self._begun:
             raise UserError(reason)
@@ -165,12 +165,12 @@ class FlowerPost(Post):
         names = [*self._grid.push_messages([Message(_record(data), dst_node_id=node, message_type=KIND)])]
         return names[0] or "" if names else ""
 
-    def _brought(self, reply: Message) -> Brought:
+    def _delivered(self, reply: Message) -> Delivered:
         number, _ = self._under_way.pop(reply.metadata.reply_to_message_id)
         if reply.has_error():
-            return Brought(number, None, error=f"{reply.error.reason} (Flower's error {reply.error.code})")
+            return Delivered(number, None, error=f"{reply.error.reason} (Flower's error {reply.error.code})")
         data = _bytes(reply)
-        return Brought(number, data, len(data))
+        return Delivered(number, data, len(data))
 
 
 def _record(data: bytes) -> RecordDict:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import simpy
 
-from fedsim.deploy.post import Brought, Post
+from fedsim.deploy.messages import Delivered, Post
 
 LONGEST = 0.5  # seconds of one wait for answers
 
@@ -38,21 +38,16 @@ class RealTime(simpy.Environment):
 class Inbox:
     """The questions under way: each is an event, which fires with what is brought."""
 
-    def __init__(self, env: RealTime, post: Post) -> None:
-        """Expect nothing yet."""
-        self.env, self.post = env, post
+    def __init__(self, env: RealTime, post: Post, asked: int = 0) -> None:
+        """Number questions from `asked` on; answers to earlier ones that the carrier still brings are dropped."""
+        self.env, self.post, self.asked = env, post, asked
         self._waiting: dict[int, simpy.Event] = {}
-        self._asked = 0
-
-    def continue_from(self, other: "Inbox") -> None:
-        """Number questions on from another inbox of the same carrier, whose answers may still come and are dropped."""
-        self._asked = other._asked
 
     def ask(self, client: int, data: bytes) -> tuple[simpy.Event, int]:
-        """Send a question; return the event that fires with its `Brought`, and the bytes that were carried."""
-        self._asked += 1
-        event = self._waiting[self._asked] = self.env.event()
-        return event, self.post.send(self._asked, client, data)
+        """Send a question; return the event that fires with its `Delivered`, and the bytes that were carried."""
+        self.asked += 1
+        event = self._waiting[self.asked] = self.env.event()
+        return event, self.post.send(self.asked, client, data)
 
     def run(self, done: simpy.Event, between: Callable[[], bool]) -> str:
         """Process events and answers until `done`, or until `between`, called between events, returns True.
@@ -72,17 +67,17 @@ class Inbox:
                 self.deliver(min(LONGEST, max(0.0, ahead - env.now)))
         return "done"
 
-    def deliver(self, seconds: float) -> list[Brought]:
+    def deliver(self, seconds: float) -> list[Delivered]:
         """Wait at most that long for answers, and fire their events."""
-        brought = self.post.poll(seconds)
-        for one in brought:
-            if one.number in self._waiting:
-                self._waiting.pop(one.number).succeed(one)
-        return brought
+        delivered = self.post.poll(seconds)
+        for each in delivered:
+            if each.number in self._waiting:
+                self._waiting.pop(each.number).succeed(each)
+        return delivered
 
-    def wait(self, event: simpy.Event) -> Brought:
+    def wait(self, event: simpy.Event) -> Delivered:
         """Wait for one answer, and return it; nothing else goes on meanwhile but other answers that arrive."""
         while not event.triggered:
             self.deliver(LONGEST)
-        found: Any = event.value
-        return cast("Brought", found)
+        delivered: Any = event.value
+        return cast("Delivered", delivered)

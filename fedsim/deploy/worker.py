@@ -2,12 +2,15 @@
 
 A job is the simulator's: the same `work`, trained by the same code from the same seed, so that with one thread it
 uploads the same bytes.  The client's data and memory stay in its package, but for memories that are asked for after the
-run, to score personal models.
+run, to score personal models.  Each job may run in a process of its own, so the memory after every job is kept on the
+client's disk until the run has ended.  Reading it runs no code (`learner/checkpoint/preserve.py`).
 
-Not modelled: a client that does two jobs at once.
+Not modelled: a client that does two jobs at once, and a limit of space; a run of R rounds keeps R memories.
 """
 
 import json
+import math
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -19,19 +22,17 @@ from fedsim.core.record import SERVER
 from fedsim.core.seeds import Streams
 from fedsim.core.version import __version__
 from fedsim.core.wire import Tree
-from fedsim.deploy import identity, neighbours, package, trees
-from fedsim.deploy.memory import Kept
-from fedsim.deploy.question import END, HELLO, MEMORY, WHO, Answer, Question, pack, unpack
-from fedsim.deploy.uptime import uptime
+from fedsim.deploy import messages, package
+from fedsim.deploy.messages import END, HELLO, MEMORY, WHO, Question, Response, pack, unpack
 from fedsim.learn import reported
 from fedsim.learn.algorithm import Job
-from fedsim.learner import preserve
+from fedsim.learner.checkpoint import preserve
+from fedsim.learner.client import is_finite
 from fedsim.net.codec import compress
-from fedsim.net.finite import is_finite
 from fedsim.net.message import Message
-from fedsim.point import learning
-from fedsim.point.parts import Parts
-from fedsim.point.prepared import Prepared
+from fedsim.point.build import learning
+from fedsim.point.build.parts import Parts
+from fedsim.point.build.prepared import Prepared
 
 
 class Worker:
@@ -40,15 +41,15 @@ class Worker:
     def __init__(self, folder: Path) -> None:
         """Read the package.  Raises UserError if there is none."""
         scenario, self.own = package.read(folder)
-        self._folder, self._has = folder, identity.described(scenario, self.own)
+        self._folder, self._has = folder, package.described(scenario, self.own)
         device = learning.choose_device(scenario.device)
         if device != "cpu":
             scenario, self.own = package.read(folder, device)
         self._parts, self._device = Parts(scenario), device
-        seen = neighbours.overview_of(self.own.known)
-        made = Prepared([self.own.periods], self.own.features, self.own.classes, seen, {})
-        self._lesson = learning.lesson_of(self._parts, made, self.own.clients, device)
-        self._kept = Kept(folder, self._lesson.given)
+        overview = package.overview_of(self.own.known)
+        prepared = Prepared([self.own.periods], self.own.features, self.own.classes, overview, {})
+        self._setup = learning.setup_of(self._parts, prepared, self.own.clients, device)
+        self._kept = Kept(folder, self._setup.given)
 
     def answer(self, data: bytes) -> bytes:
         """Return the answer to a question.  Faults become answers, too, so that the server can tell of them."""
@@ -56,47 +57,46 @@ class Worker:
         try:
             return pack(self._answer(unpack(Question, data), received, up))
         except UserError as error:
-            return pack(Answer(self.own.client, refused=str(error)))
+            return pack(Response(self.own.client, refused=str(error)))
         except Exception as error:  # any: the server shows it
-            return pack(Answer(self.own.client, error=f"{type(error).__name__}: {error}"))
+            return pack(Response(self.own.client, error=f"{type(error).__name__}: {error}"))
 
-    def _answer(self, asked: Question, received: float, up: float) -> Answer:
-        digest = identity.digest(self._has)
+    def _answer(self, asked: Question, received: float, up: float) -> Response:
+        digest = package.digest(self._has)
         if asked.package not in ("", digest):
             raise UserError(f"the package {self._folder} is not the one with which this run began; put that back")
         if asked.what == WHO:
-            return Answer(self.own.client, package=digest)
+            return Response(self.own.client, package=digest)
         if asked.what == HELLO:
             self._kept.forget()
             about = f"fedsim {__version__}, torch {torch.__version__}"
-            has = {**self._has, **identity.code(self._parts.scenario)}
-            return Answer(self.own.client, json.dumps(has).encode(), about=about, package=digest)
+            has = {**self._has, **package.code(self._parts.scenario)}
+            return Response(self.own.client, json.dumps(has).encode(), about=about, package=digest)
         if asked.what == MEMORY:
-            return Answer(
-                self.own.client, preserve.pack({ask: self._kept.after(ask) for ask in asked.asks}, preserve.Given([]))
-            )
+            memories = {ask: self._kept.after(ask)["memory"] for ask in asked.asks}
+            return Response(self.own.client, preserve.pack(memories, preserve.DataGraphs([])))
         if asked.what == END:
             self._kept.forget()
-            return Answer(self.own.client)
+            return Response(self.own.client)
         return self._work(asked, received, up)
 
-    def _work(self, asked: Question, received: float, up: float) -> Answer:
+    def _work(self, asked: Question, received: float, up: float) -> Response:
         began, client = time.time(), self.own.client
         down = self._parts.codecs["down"]
-        envelope, payload = trees.parted(asked.message)
-        download = trees.tensors(payload if down is None else down.decode(payload), self._device)
-        before = self._kept.latest()
-        period = next(one for one in self.own.periods if one.number == asked.period)
+        envelope, payload = messages.parted(asked.message)
+        download = messages.tensors(payload if down is None else down.decode(payload), self._device)
+        before = self._kept.after()
+        period = next(each for each in self.own.periods if each.number == asked.period)
         memory: dict[str, Any] = {**before["memory"]}
         memory.pop(reported.KEY, None)
         job = Job(client, asked.step, period.number, download, period.graph, memory, asked.seed)
-        promise = self._lesson.cohort.submit(job)
+        promise = self._setup.cohort.submit(job)
         tree, notes = self._compressed(promise.value(), asked, before["notes"])
         loss = reported.of(job.memory)
-        operations = self._lesson.cohort.flops(job)
+        operations = self._setup.cohort.flops(job)
         self._kept.keep(asked.ask, job.memory, notes)
         message = Message(client, SERVER, asked.step, tree, envelope["version"]).encode()
-        return Answer(client, message, received, began, time.time(), operations, loss, up)
+        return Response(client, message, received, began, time.time(), operations, loss, up)
 
     def _compressed(self, tree: Tree, asked: Question, notes: dict[str, Any]) -> tuple[Tree, dict[str, Any]]:
         """Return what the codec makes of an upload, and what it remembers; its draws depend on the job's seed alone."""
@@ -106,3 +106,44 @@ class Worker:
         before, rng = notes.get(asked.step, {}), Streams(asked.seed)("codec up")
         encoded, _, after = compress(codec, tree, before, rng)
         return encoded, {**notes, asked.step: after}
+
+
+FOLDER, LATEST = "memory", "latest"
+
+
+class Kept:
+    """The memories of one client, in its package."""
+
+    def __init__(self, package: Path, given: preserve.DataGraphs) -> None:
+        """Use the package's folder; `given` are the graphs that a memory may refer to."""
+        self._folder, self._given = package / FOLDER, given
+
+    def after(self, ask: int | str = LATEST) -> dict[str, Any]:
+        """Return what the job of an ask left, or the last finished one: "memory", and "notes" of the codec."""
+        path = self._folder / str(ask)
+        return dict(preserve.unpack(path.read_bytes(), self._given)) if path.exists() else {"memory": {}, "notes": {}}
+
+    def keep(self, ask: int, memory: dict[str, Any], notes: dict[str, Any]) -> None:
+        """Keep what the job of an ask leaves, whole or not at all.  Raises OSError if it cannot be written."""
+        self._folder.mkdir(exist_ok=True)
+        packed, partial = preserve.pack({"memory": memory, "notes": notes}, self._given), self._folder / "partial"
+        for name in (str(ask), LATEST):
+            partial.write_bytes(packed)
+            os.replace(partial, self._folder / name)
+
+    def forget(self) -> None:
+        """Delete all memories."""
+        for path in self._folder.glob("*"):
+            path.unlink()
+
+
+STAT, BEGAN = Path("/proc/self/stat"), 19  # place of the beginning among the fields after the name (proc(5): field 22)
+
+
+def uptime() -> float:
+    """Return the seconds since this process began, NaN if the system does not tell."""
+    try:
+        fields = STAT.read_text("utf-8", "replace").rpartition(")")[2].split()
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[BEGAN]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, AttributeError, ValueError, IndexError):
+        return math.nan

@@ -1,8 +1,9 @@
 """The contract of a metric: a score of predictions for each of several owners, with one call for all of them.
 
 A metric receives which predictions belong to which client, so that a client's score and that of all clients'
-predictions taken as one test are the same computation with other owners.  Not modelled: metrics that are better when
-lower.
+predictions taken as one test are the same computation with other owners.  Summaries, targets and comparisons
+take the first metric of a scenario for a score, larger where predictions are better; an error
+(`lower_is_better`) is measured beside it.
 """
 
 from abc import ABC, abstractmethod
@@ -18,9 +19,10 @@ from torch import Tensor
 class Judged:
     """Predictions to be scored, n rows of `owners` owners; `owner` (n,) int64 tells whose each row is.
 
-    Of classes, `logits` are (n, C) and `y` (n,) int64 is the label: argmax runs over all C, no class is masked.  Of
-    links, `logits` are (n,) and `y` (n,) bool tells whether the pair is joined: NaN logits rank last.  Where a link
-    predictor embeds vertices, `reciprocal_ranks(owner, owners)` returns the mean reciprocal rank of each owner's links.
+    Of classes, `logits` are (n, C) and `y` (n,) int64 is the label: argmax runs over all C, no class is
+    masked.  Of links, `logits` are (n,) and `y` (n,) bool tells whether the pair is joined: NaN logits rank
+    last.  Where a link predictor embeds nodes, `reciprocal_ranks(owner, owners)` returns the mean reciprocal
+    rank of each owner's links.  Of real values, `logits` are the predictions (n, T) and `y` (n, T) the targets.
     """
 
     logits: Tensor
@@ -28,11 +30,6 @@ class Judged:
     owner: Tensor
     owners: int
     reciprocal_ranks: Callable[[Tensor, int], Tensor] | None = None
-
-    def share(self, right: Tensor) -> Tensor:
-        """Return the share of each owner's rows that are marked (n,): (owners,) float64, NaN without rows."""
-        hits = torch.bincount(self.owner, right.double(), minlength=self.owners).double()  # without rows: another type
-        return hits / torch.bincount(self.owner, minlength=self.owners)
 
     def counts(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return how many rows of each class are right, predicted and labelled so: three of (owners, C) float64."""
@@ -47,9 +44,11 @@ class Judged:
 
 
 class Metric(ABC):
-    """A score, larger where predictions are better; its subclasses are frozen dataclasses without options."""
+    """A score, or an error; its subclasses are frozen dataclasses without options."""
 
-    of: ClassVar[Sequence[str]] = ("classes",)  # what it can score: "classes", "links", or "embeddings" of link ends
+    # what it can score: "classes", real "values", "links", or "embeddings" of link ends
+    of: ClassVar[Sequence[str]] = ("classes",)
+    lower_is_better: ClassVar[bool] = False  # True for an error, which cannot be the first metric
     mean: ClassVar[bool] = False  # True for a mean over rows: that of all is then the weighted mean of the owners'
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """Reported: the loss that a client reports beside its upload, where the sampler chooses by it.
 
-It is the loss that the job trains on, before its first local step, kept in the client's memory until it is read.  Not
-modelled: losses of single vertices.
+It is the loss that the job trains on, before its first local step, kept in the client's memory until it is
+read.  Not modelled: losses of single nodes.
 """
 
 import math

@@ -1,7 +1,7 @@
 """The contract of a task: what is predicted, with which model, by which loss, and what metrics score.
 
-A task is a frozen dataclass of options; `bind` sets its model, the width of the features and the number of classes
-once.  Everything here carries the client axis (see `fedsim.learn.ops`), except `init`.
+A task is a frozen dataclass of options; `bind` sets its model, the width of the features and the number of
+classes once.  Everything here carries the client axis (see `fedsim.learn.engine.ops`), except `init`.
 """
 
 from abc import ABC, abstractmethod
@@ -10,9 +10,10 @@ from typing import ClassVar
 
 from torch import Generator, Tensor
 
+from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.data.graph import Graph
-from fedsim.learn import layout, tree
+from fedsim.learn.engine import layout, tree
 from fedsim.learn.metric import Judged, Metric
 from fedsim.learn.model import Model, Parameters
 
@@ -25,14 +26,18 @@ class Task(ABC):
 
     model: Model
     features: int
-    classes: int
+    classes: int  # or real targets
     seed: int
     device: str
 
     @property
     def outputs(self) -> int:
-        """The width of the model's output: one for each class."""
+        """The width of the model's output: one for each class or real target."""
         return self.classes
+
+    def require_classes(self, reason: str, key: str = "algorithm") -> None:
+        """Raise ScenarioError, on behalf of an algorithm that needs nodes with classes."""
+        raise ScenarioError([Problem(key, f"{reason}: take task: node_classification")])
 
     def init(self) -> Parameters:
         """Return the model's first parameters on the run's device, the same for one seed whatever the device."""
@@ -73,15 +78,15 @@ class Task(ABC):
         return {**values, "weight": owner.bincount(minlength=owners)}
 
     def rows(self, graph: Graph) -> int:
-        """Return the number of rows that `targets` may index: by default the graph's vertices."""
+        """Return the number of rows that `targets` may index: by default the graph's nodes."""
         return len(graph["y"])
 
     def answers(self, graph: Graph) -> int:
-        """Return the number of rows of the model's output: by default the graph's vertices."""
+        """Return the number of rows of the model's output: by default the graph's nodes."""
         return len(graph["y"])
 
     def examples(self, graph: Graph, *splits: str) -> int:
-        """Return how many examples there are in these splits: what the loss is a mean over, by default vertices.
+        """Return how many examples there are in these splits: what the loss is a mean over, by default nodes.
 
         With all three splits these are all that are labelled, with "train" those to train on.
         """
@@ -92,18 +97,13 @@ class Task(ABC):
         return 3 * self.model.flops(graph, self.outputs)
 
     def step_bytes(self, graph: Graph) -> int:
-        """Return roughly the bytes that a training step keeps beside those of the vertices: by default none."""
+        """Return roughly the bytes that a training step keeps beside those of the nodes: by default none."""
         return 0
 
 
 def bind(task: Task, model: Model, features: int, classes: int, seed: int, device: str) -> Task:
     """Set the model and the sizes of a frozen task, once."""
-    for name, value in {
-        "model": model,
-        "features": features,
-        "classes": classes,
-        "seed": seed,
-        "device": device,
-    }.items():
+    bound = {"model": model, "features": features, "classes": classes, "seed": seed, "device": device}
+    for name, value in bound.items():
         object.__setattr__(task, name, value)
     return task

@@ -13,7 +13,7 @@ from fedsim.learn.algorithm import Algorithm, Job
 
 @dataclass(frozen=True, eq=False)
 class Done:
-    """An upload that is complete (a Promise of `upload.py`)."""
+    """An upload that is complete (a Promise of `contract.py`)."""
 
     upload: Tree
     job: Job

@@ -15,9 +15,9 @@ import torch
 
 from fedsim.core.errors import UnknownSizeError
 from fedsim.core.wire import Spec, Tree
-from fedsim.learn.algorithm import Algorithm, Job, Reply, State, declared
+from fedsim.learn.algorithm import Algorithm, Job, Reply, State
+from fedsim.learner.contract import Backend
 from fedsim.learner.traffic import Done
-from fedsim.learner.trained import Backend
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,7 @@ class Estimates:
 
 def untrained(algorithm: Algorithm) -> Untrained:
     """Return the untrained form of an algorithm that has its context."""
-    several = declared(algorithm, "own_steps")
-    return FirstStep(algorithm) if several else Untrained(algorithm)
+    return FirstStep(algorithm) if algorithm.own_steps else Untrained(algorithm)
 
 
 def _zeros(like: Any) -> Any:

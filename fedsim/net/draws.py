@@ -1,16 +1,16 @@
 """Draws: the random numbers of transfers, which depend only on a message's ends and on how many went before it.
 
-Each transfer has two numbers in [0, 1): for lost handshakes, and for the first lost packet.  What else was sent, and in
-which order, does not matter to them.
+Each transfer has two numbers in [0, 1): for lost handshakes, and for the first lost packet.  What else was
+sent, and in which order, does not matter to them.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from fedsim.core import seeds
+from fedsim.core.arrays import Floats
 
 Ends = tuple[int, int]  # sender, receiver
 
@@ -38,7 +38,7 @@ class Draws:
         """Return one number for what happens next between these two, and count it."""
         return seeds.row_of_uniforms(self._seed, *ends, self.number(ends), count=1)[0]
 
-    def many(self, pairs: Sequence[Ends]) -> npt.NDArray[np.float64]:
+    def many(self, pairs: Sequence[Ends]) -> Floats:
         """Return the two numbers (2, n) of the next message between each of these pairs, which is not counted."""
         numbers = np.array([self._sent.get(ends, 0) for ends in pairs], dtype=np.int64)
         src, dst = np.array(pairs, dtype=np.int64).reshape(-1, 2).T

@@ -1,17 +1,16 @@
 """Floating-point arrays of numpy and torch: their values, narrower types, bfloat16 as its bits.
 
-Arrays are recognised by `shape` and `dtype`, a tensor by `detach`, so that torch is not imported here.  numpy has no
-bfloat16: its values are kept as float32, and travel as the upper 16 bits of those.
+Arrays are recognised by `shape` and `dtype`, a tensor by `detach`, so that torch is not imported here.  numpy
+has no bfloat16: its values are kept as float32, and travel as the upper 16 bits of those.
 """
 
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from fedsim.core.arrays import Array
 from fedsim.core.wire import Spec
 
-Array = npt.NDArray[Any]
 LETTERS = {"float16": "e", "float32": "f", "float64": "d", "bfloat16": "b"}  # one byte per type
 NAMES = {letter: name for name, letter in LETTERS.items()}
 BFLOAT16_MAX = float.fromhex("0x1.fep127")

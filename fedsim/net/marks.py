@@ -1,23 +1,23 @@
 """Trees taken apart: a tree without some of its arrays, marks for their places, and what replaces them.
 
-The tree is kept with None in place of every replaced array.  A text has one letter for every None in the tree, in
-order: "-" for a None that was there before, otherwise the array's type.  The replacements are a list beside it.  So
-nothing that a tree may hold can be mistaken for a mark, and a mark costs two bytes per array.
+The tree is kept with None in place of every replaced array.  A text has one letter for every None in the
+tree, in order: "-" for a None that was there before, otherwise the array's type.  The replacements are a list
+beside it.  So nothing that a tree may hold can be mistaken for a mark, and a mark costs two bytes per array.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from fedsim.core.arrays import Array
 from fedsim.core.wire import Tree
 from fedsim.net import floats
-from fedsim.net.floats import Array
 
 NONE = "-"
 COST = 2  # bytes: the None in an array's place, and its letter
 
 
-def apart(tree: Tree, pieces_of: Callable[[str, Any], Tree]) -> list[Tree]:
-    """Return the kept tree, the letters and the pieces; `pieces_of(path, array)` returns None if the array stays.
+def split_arrays(tree: Tree, pieces_of: Callable[[str, Any], Tree]) -> list[Tree]:
+    """Return what stays of the tree, the letters and the pieces; `pieces_of(path, array)` is None if the array stays.
 
     A path names a place in the tree as in RFC 6901: "/update/w", or "" for the tree itself.
     """
@@ -26,11 +26,11 @@ def apart(tree: Tree, pieces_of: Callable[[str, Any], Tree]) -> list[Tree]:
 
     def walk(node: Any, path: str) -> Tree:
         if floats.is_array(node):
-            found = pieces_of(path, node)
-            if found is None:
+            replacement = pieces_of(path, node)
+            if replacement is None:
                 return node
             letters.append(floats.LETTERS[floats.spec(node).dtype])
-            pieces.append(found)
+            pieces.append(replacement)
             return None
         if node is None:
             letters.append(NONE)
@@ -42,22 +42,22 @@ def apart(tree: Tree, pieces_of: Callable[[str, Any], Tree]) -> list[Tree]:
             return tuple(walked) if isinstance(node, tuple) else walked
         return node
 
-    kept = walk(tree, "")
-    return [kept, "".join(letters), pieces]
+    skeleton = walk(tree, "")
+    return [skeleton, "".join(letters), pieces]
 
 
-def together(parts: Tree, grow: Callable[[Tree, str], Array]) -> Tree:
+def join_arrays(parts: Tree, grow: Callable[[Tree, str], Array]) -> Tree:
     """Return the tree that was taken apart; `grow(pieces, type)` reconstructs an array.
 
     Raises ValueError if the parts do not fit each other.
     """
     if not isinstance(parts, list | tuple) or len(parts) != 3:
         raise ValueError("malformed tree: it was not encoded by a codec")
-    kept, letters, pieces = parts
+    skeleton, letters, pieces = parts
     marks, rest = iter(letters), iter(pieces)
     if len(letters) - letters.count(NONE) != len(pieces):
         raise ValueError(f"malformed tree: {len(pieces)} arrays for the marks {letters!r}")
-    tree = _filled(kept, marks, rest, grow)
+    tree = _filled(skeleton, marks, rest, grow)
     if next(marks, None) is not None:
         raise ValueError(f"malformed tree: more marks than places: {letters!r}")
     return tree

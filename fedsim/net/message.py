@@ -33,7 +33,7 @@ class Message:
     ) -> "Message":
         """Return a message without contents whose payload has that many bytes."""
         message = cls(src, dst, kind, None, version, label)
-        message._nbytes.append(_envelope_size(kind) + payload_bytes)
+        message._nbytes.append(envelope_size(kind) + payload_bytes)
         return message
 
     @classmethod
@@ -47,15 +47,12 @@ class Message:
     def nbytes(self) -> int:
         """Bytes of envelope and payload, equal to len(self.encode()); measured at the first call, then kept."""
         if not self._nbytes:
-            self._nbytes.append(_envelope_size(self.kind) + wire.size(self.payload))
+            self._nbytes.append(envelope_size(self.kind) + wire.size(self.payload))
         return self._nbytes[0]
 
     def encode(self) -> bytes:
         """Return the bytes of envelope and payload."""
-        return wire.encode(self._envelope()) + wire.encode(self.payload)
-
-    def _envelope(self) -> Tree:
-        return _envelope(self.src, self.dst, self.kind, self.version)
+        return wire.encode(_envelope(self.src, self.dst, self.kind, self.version)) + wire.encode(self.payload)
 
 
 def _envelope(src: int, dst: int, kind: str, version: int) -> Tree:
@@ -63,6 +60,6 @@ def _envelope(src: int, dst: int, kind: str, version: int) -> Tree:
 
 
 @lru_cache(maxsize=64)
-def _envelope_size(kind: str) -> int:
+def envelope_size(kind: str) -> int:
     """Return the bytes of an envelope, in which all numbers have the same size."""
     return wire.size(_envelope(0, 0, kind, 0))

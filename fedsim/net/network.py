@@ -1,39 +1,38 @@
 """Network: carries messages between the nodes of a topology, and records the passage of each.
 
-In a star every message crosses one client's access link and one direction of the server's, which all clients share
-(`ingress` for uploads, `egress` for downloads); other topologies put links between, or have no server.  Not modelled:
-uploads that slow downloads, messages that take several routes at once.
+In a star every message crosses one client's access link and one direction of the server's, which all clients
+share (`ingress` for uploads, `egress` for downloads); other topologies put links between, or have no server.
+Not modelled: uploads that slow downloads, messages that take several routes at once.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import simpy
 
 from fedsim.core import record
+from fedsim.core.arrays import Floats
 from fedsim.core.record import SERVER
-from fedsim.net.connecting import Connecting
-from fedsim.net.connection import Connection, Connections
+from fedsim.core.seeds import Rng
+from fedsim.net.channels.channel import Passage
+from fedsim.net.channels.connection import Connection, ConnectionPolicy, Connections
+from fedsim.net.channels.open_channels import OpenChannels
 from fedsim.net.draws import Draws
-from fedsim.net.effect import Effect, check_hooks
-from fedsim.net.forged import Forgers
+from fedsim.net.effect import Effect, ServerStatus, Traits, unknown
+from fedsim.net.links.link import Link
+from fedsim.net.links.mesh_link import MeshLink
+from fedsim.net.links.shared_links import SharedLinks
 from fedsim.net.message import Message
-from fedsim.net.model import Fluid, Model
-from fedsim.net.node import Floats, Nodes
-from fedsim.net.open_channels import OpenChannels
-from fedsim.net.passage import Passage
+from fedsim.net.model import NetworkModel
+from fedsim.net.node import Nodes
 from fedsim.net.plan import Planner
-from fedsim.net.service import Service
 from fedsim.net.shaping import shaped
-from fedsim.net.shared_links import SharedLinks
-from fedsim.net.sharing.link import Link
-from fedsim.net.sharing.mesh_link import MeshLink
+from fedsim.net.tcp.fluid import Fluid
 from fedsim.net.topologies.star import Star
 from fedsim.net.topology import LinkSpec, Route, Topology
-from fedsim.net.traits import Traits, unknown
 from fedsim.net.transfer import Delivery, Lost, Transfer
 from fedsim.net.transport import Carrier, Transport
 from fedsim.net.transports.tcp import Tcp
@@ -43,8 +42,9 @@ from fedsim.net.transports.tcp import Tcp
 class ServerAccess:
     """The server's access link in bit/s: `ingress` carries all uploads, `egress` all downloads; None is unlimited.
 
-    Buffers and bursts are in bytes; a buffer of None is derived from the rate.  A burst is what a token bucket lets
-    pass at once on an idle link: 0 for a serial link; add a packet for an HTB shaper, which lets a last one pass.
+    Buffers and bursts are in bytes; a buffer of None is derived from the rate.  A burst is what a token
+    bucket lets pass at once on an idle link: 0 for a serial link; add a packet for an HTB shaper, which lets
+    a last one pass.
     """
 
     ingress: float | None = None
@@ -65,108 +65,85 @@ class ServerAccess:
 WAYS = {True: "ingress", False: "egress"}  # the server's link for uploads, and for downloads
 
 
-class Network:
-    """Carries messages; each ends in exactly one `record.Transfer` row, whatever its fate."""
+class SimulatedNetwork:
+    """Carries messages; each ends in exactly one `record.TransferRow`, whatever its fate."""
 
     def __init__(
         self,
         env: simpy.Environment,
         nodes: Nodes,
         *,
-        rng: Callable[[str], np.random.Generator],
-        record: Callable[[record.Transfer], None],
+        rng: Rng,
+        record: Callable[[record.TransferRow], None],
         topology: Topology = Star(),  # noqa: B008 - frozen
         server: ServerAccess = ServerAccess(),
         effects: Sequence[Effect] = (),
-        model: Model = Fluid(),  # noqa: B008 - frozen
-        connecting: Connecting = Connecting(),  # noqa: B008 - frozen
+        model: NetworkModel = Fluid(),  # noqa: B008 - frozen
+        connections: ConnectionPolicy = ConnectionPolicy(),  # noqa: B008 - frozen
         transport: Transport = Tcp(),  # noqa: B008 - frozen
         traits: Traits | None = None,
     ) -> None:
         """Connect the nodes, and start the processes of effects that drive them (they never end by themselves).
 
-        `rng` returns an independent random stream for each name.  A transfer draws from a stream named after its ends
-        and how many were sent between them before, so that its draws never depend on other transfers.  Raises UserError
-        if the topology does not fit the clients, or if an effect does not declare its hooks.
+        `rng` returns an independent random stream for each name.  A transfer draws from a stream named after
+        its ends and how many were sent between them before, so that its draws never depend on other
+        transfers.  Raises UserError if the topology does not fit the clients.
         """
         self.env, self.nodes, self.effects, self.model = env, nodes, tuple(effects), model
         self._rng, self._record, self.traits = rng, record, traits or unknown(len(nodes))
         self.layout = topology.lay(len(nodes), rng("topology"))
-        specs = (server.links() if topology.has_server else {}) | self.layout.links
-        overflows = Draws(int(rng("overflows").integers(2**62)))
-        self._links = SharedLinks(env, nodes, model, specs, overflows, meshed=bool(self.layout.links))
-        self._channels = OpenChannels(env, nodes, model, self.layout, self._links)
-        self._connecting = connecting
-        self._connections = Connections(model, connecting.idle_restart) if connecting.kind != "fresh" else None
+        self._specs = (server.links() if topology.has_server else {}) | self.layout.links
+        self._carried = {up: np.zeros(len(nodes)) for up in (True, False)}  # wire bytes on access links
+        self._policy = connections
+        self._connections = Connections(model, connections.idle_restart) if connections.kind != "fresh" else None
         self._carrier = None if transport.plain else Carrier(transport, rng)
-        self._draws = Draws(int(rng("transfers").integers(2**62)))
-        for effect in self.effects:
-            check_hooks(effect)
+        self._draws, self._overflows = (Draws(int(rng(what).integers(2**62))) for what in ("transfers", "overflows"))
         self._shaping = tuple(effect for effect in self.effects if effect.shapes)
         self._limiting = tuple(effect for effect in self.effects if effect.limits_stay)
-        self.forgers = Forgers(
-            [
-                effect.forge(len(nodes), rng(f"effect/{index}/forge"))
-                for index, effect in enumerate(self.effects)
-                if effect.forges
-            ]
-        )
         self.planner = self._planner()
         self.received: Callable[[Message], None] | None = None  # called on arrival, except for planned messages
-        self._under_way: dict[Passage, tuple[Message, Delivery, Connection | None]] = {}
-        nodes.watch(self._on_move, idle=connecting.keeps)  # connections close when an idle client goes offline
-        nodes.watch_rates(self._on_rates)
-        self.service = Service() if topology.has_server else None
-        if self.service is not None:
-            self.service.watch(self._on_halt, _nothing)
+        # messages under way, other than those of cohorts
+        self.under_way: dict[Passage, tuple[Message, Delivery, Connection | None]] = {}
+        nodes.watch(self._on_move, idle=connections.kind == "kept")  # an idle one may be connected
+        nodes.rates.watch(self._on_rates)
+        self.has_server = topology.has_server
+        self.server_status: ServerStatus | None = None  # only with an effect that halts the server
+        if topology.has_server and any(effect.halts_server for effect in self.effects):
+            self.server_status = ServerStatus()
+            self.server_status.watch(self._on_halt)
         for index, effect in enumerate(self.effects):
             if effect.drives and (drive := effect.drive(env, self, rng(f"effect/{index}"))):
                 env.process(drive)
+
+    @cached_property
+    def _links(self) -> SharedLinks:
+        meshed = bool(self.layout.links)
+        return SharedLinks(self.env, self.nodes, self.model, self._specs, self._overflows, meshed=meshed)
+
+    @cached_property
+    def _channels(self) -> OpenChannels:
+        return OpenChannels(self.env, self.nodes, self.model, self.layout, self._links, self._carried)
 
     @property
     def shared(self) -> dict[str, Link | MeshLink]:
         """The links that several clients share, by name; none among peers."""
         return self._links.by_name
 
-    @property
-    def ingress(self) -> Link | MeshLink:
-        """The server's link for all uploads, in bytes/s; KeyError if there is no server."""
-        return self._links.by_name["ingress"]
-
-    @property
-    def egress(self) -> Link | MeshLink:
-        """The server's link for all downloads, in bytes/s; KeyError if there is no server."""
-        return self._links.by_name["egress"]
-
-    @property
-    def edges(self) -> int:
-        """How many edge aggregators there are; their nodes are -2, -3, and so on."""
-        return self.layout.edges
-
-    def edge_of(self, client: int) -> int:
-        """Return the node number of a client's edge aggregator; ValueError if there is none."""
-        return self.layout.edge_of(client)
-
-    def neighbours(self, client: int) -> tuple[int, ...]:
-        """Return the clients that a client can talk with, ascending; empty if there is a server."""
-        return self.layout.neighbours(client)
-
     def meters(self, upload: bool) -> Floats:
         """Return the wire bytes (K,) that each client's access link has carried; read only.
 
-        They are counted independently of the rows and include messages that were cut.  Bytes on a link are counted when
-        their flow ends.
+        They are counted independently of the rows and include messages that were cut.  Bytes on a link are
+        counted when their flow ends.
         """
-        return self._channels.carried[upload]
+        return self._carried[upload]
 
     def _planner(self) -> Planner:
         """Return the planner of whole cohorts' messages, which needs a star that keeps no connections."""
-        star = set(self._links.by_name) == {"ingress", "egress"} and not self.layout.links
-        star = star and not self._connecting.keeps
-        routes = {up: self._links.over(Route(None, (name,), None)) for up, name in WAYS.items()} if star else {}
+        star = set(self._specs) == {"ingress", "egress"} and self._policy.kind != "kept"
+        specs = {up: self._specs[name] for up, name in WAYS.items()} if star else {}
         return Planner(
-            self.env, self.nodes, self.model, routes, self._draws, self._channels.carried, self.effects,
-            self._carrier, self._connecting.on_open,
+            self.env, self.nodes, self.model, specs, lambda up: self._links.over(Route(None, (WAYS[up],), None)),
+            self._draws, self._carried, self.effects, self._carrier, self._policy.kind == "exchange",
         )  # fmt: skip
 
     @property
@@ -183,8 +160,8 @@ class Network:
 
         A reply names what it `answers`, on whose connection it goes where the two share one.
 
-        The delivery succeeds with the message when it arrives and fails with Lost when it is cut.  Raises ValueError
-        if the topology has no route from one to the other.
+        The delivery succeeds with the message when it arrives and fails with Lost when it is cut.  Raises
+        ValueError if the topology has no route from one to the other.
         """
         try:
             route = self.layout.route(message.src, message.dst)
@@ -193,38 +170,29 @@ class Network:
         transfer = self._transfer(message, route)
         delivery = Delivery(self.env)
         delivery.defused = True  # a loss that nobody waits for is not a failure of the run
-        if self._is_online(route.out) and self._is_online(route.into) and self._is_served(message):
+        online = all(end is None or self.nodes.is_online(end) for end in (route.out, route.into))
+        down = self.server_status is not None and not self.server_status.up and SERVER in transfer.ends
+        if online and not down:
             channel, shared = self._channels.find(message.src, message.dst, route)
             passage = Passage(self.env, transfer, channel, shared, self.model, self._on_arrival)
-            self._under_way[passage] = message, delivery, self._connect(transfer, answers)
+            self.under_way[passage] = message, delivery, self._connect(transfer, answers)
             delivery.on_abort = partial(self._cut, passage)
             passage.begin()
         else:
             self._lose(transfer.start, message, delivery, 0.0)
         return delivery
 
-    @property
-    def under_way(self) -> bool:
-        """Whether a message is under way, other than those of waves."""
-        return bool(self._under_way)
-
     def messages(self) -> list[Message]:
-        """Return the messages under way, other than those of waves, in the order of their sending."""
-        return [message for message, _, _ in self._under_way.values()]
+        """Return the messages under way, other than those of cohorts, in the order of their sending."""
+        return [message for message, _, _ in self.under_way.values()]
 
     def close(self) -> None:
         """Cut everything that is still under way, so that it is recorded, at the end of a run."""
-        for passage in list(self._under_way):
+        for passage in list(self.under_way):
             self._cut(passage)
 
-    def _is_online(self, client: int | None) -> bool:
-        return client is None or self.nodes.is_online(client)
-
-    def _is_served(self, message: Message) -> bool:
-        return self.service is None or self.service.up or SERVER not in (message.src, message.dst)
-
     def _on_halt(self, interval: int) -> None:
-        for passage, (message, _, _) in list(self._under_way.items()):
+        for passage, (message, _, _) in list(self.under_way.items()):
             if SERVER in (message.src, message.dst):
                 self._cut(passage)
         self.planner.halt()
@@ -246,7 +214,7 @@ class Network:
             return None
         if answers is not None:
             answers.reopen()
-        transfer.pushed = self._connecting.request == "push"
+        transfer.pushed = self._policy.request == "push"
         return self._connections.take(transfer)
 
     def _on_move(self, client: int, what: str) -> None:
@@ -266,9 +234,9 @@ class Network:
     def _on_arrival(self, passage: Passage) -> None:
         message, delivery, connection = self._remove(passage)
         if self._connections and connection:
-            ended = self.env.now - passage.transfer.handed
+            ended = self.env.now - passage.transfer.receive_delay
             free = partial(self._connections.give, connection, passage.transfer, ended, passage.window())
-            if self._connecting.keeps:
+            if self._policy.kind == "kept":
                 free()
             else:
                 delivery.reopen = free
@@ -278,24 +246,20 @@ class Network:
         delivery.succeed(message)
 
     def _cut(self, passage: Passage) -> None:
-        if passage in self._under_way:
+        if passage in self.under_way:
             moved = passage.cut()
             message, delivery, _ = self._remove(passage)
             self._lose(passage.transfer.start, message, delivery, moved)
 
     def _remove(self, passage: Passage) -> tuple[Message, Delivery, Connection | None]:
         self._channels.release(passage.transfer.src, passage.transfer.dst, passage.channel)
-        return self._under_way.pop(passage)
+        return self.under_way.pop(passage)
 
     def _lose(self, sent: float, message: Message, delivery: Delivery, moved: float) -> None:
-        whole = math.floor(moved)
-        self._add_row(sent, message, whole, "cut" if whole else "lost")
-        delivery.fail(Lost(message, whole))
+        nbytes = math.floor(moved)
+        self._add_row(sent, message, nbytes, "cut" if nbytes else "lost")
+        delivery.fail(Lost(message, nbytes))
 
     def _add_row(self, sent: float, message: Message, moved: int, fate: str) -> None:
         ends = message.src, message.dst, message.kind, message.version
-        self._record(record.Transfer(sent, self.env.now, *ends, message.nbytes, moved, fate))
-
-
-def _nothing() -> None:
-    """Do nothing when the server is up again."""
+        self._record(record.TransferRow(sent, self.env.now, *ends, message.nbytes, moved, fate))

@@ -1,36 +1,37 @@
 """Nodes: every client as a row of arrays: its delay, access link, losses, presence and slowness.
 
-An idle client costs its row and nothing else.  An effect that holds a client back does so in its own name (`by`): a
-client is online while nothing keeps it asleep (`presence`), and its rates (`rates`) and its slowness are products over
-all effects, so that several effects on one client do not undo each other.  Not modelled: delays that change over time,
-clients with several access links, an inbox (a sender waits on the delivery).
+An idle client costs its row and nothing else.  An effect that holds a client back does so in its own name
+(`by`): a client is online while nothing keeps it asleep (`presence`), and its rates (`rates`) and its
+slowness are products over all effects, so that several effects on one client do not undo each other.  Not
+modelled: delays that change over time, clients with several access links, an inbox (a sender waits on the
+delivery).
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from fedsim.net.presence import Presence
-from fedsim.net.rates import Rates
+from fedsim.core.arrays import Bools, Floats
+from fedsim.net.presence.presence import Presence
+from fedsim.net.presence.rates import AccessRates, set_factor
 
 Change = Literal["sleep", "wake", "leave", "pace"]
-Watcher = Callable[[int, Change], None]
-T = TypeVar("T")
-Floats = npt.NDArray[np.float64]
+ChangeCallback = Callable[[int, Change], None]
 BELOW_ONE = ("loss_up", "loss_down")
 
 
 class Nodes:
     """K clients, numbered from 0, each a row of: `latency` seconds one way, `uplink` and `downlink` bit/s, `online`.
 
-    Further rows, 0 unless given: `jitter` (the longest extra delay of a packet, in seconds), `loss_up` and `loss_down`
-    (of a packet), `up_burst` and `down_burst` (bytes that the token bucket of an idle access link lets pass at once).
-    `up_buffer` and `down_buffer` (bytes that queue in front of the access link) are NaN if not given, and then derived
-    from the rate.  `slowdown` is how many times longer than usual a client computes.
+    Further rows, 0 unless given: `jitter` (the longest extra delay of a packet, in seconds), `loss_up` and
+    `loss_down` (of a packet), `up_burst` and `down_burst` (bytes that the token bucket of an idle access link
+    lets pass at once). `up_buffer` and `down_buffer` (bytes that queue in front of the access link) are NaN
+    if not given, and then derived from the rate.  `slowdown` is how many times longer than usual a client
+    computes.
     """
 
     def __init__(
@@ -49,10 +50,11 @@ class Nodes:
     ) -> None:
         """Take one number per client for each row (optional rows may be one number for all); all clients are online.
 
-        Raises ValueError if a number is negative, infinite or missing, a loss is not below 1, or lengths differ.
+        Raises ValueError if a number is negative, infinite or missing, a loss is not below 1, or lengths
+        differ.
         """
         self.latency = _column("latency", latency)
-        self.rates = Rates(_column("uplink", uplink), _column("downlink", downlink))
+        self.rates = AccessRates(_column("uplink", uplink), _column("downlink", downlink))
         if not len(self.latency) == len(self.uplink) == len(self.downlink):
             counts = f"{len(self.latency)} latencies, {len(self.uplink)} uplinks, {len(self.downlink)} downlinks"
             raise ValueError(f"each client needs one of each, not {counts}")
@@ -66,10 +68,9 @@ class Nodes:
         self.down_buffer = _column("down_buffer", down_buffer, count, missing=True)
         self.slowdown: Floats = np.ones(count)
         self.presence = Presence(count, self._on_presence)
-        self._bits: dict[int, int] = {}  # one bit per effect that has kept a client asleep
-        self._asleep: npt.NDArray[np.uint64] = np.zeros(count, dtype=np.uint64)
+        self._asleep: set[tuple[int, int]] = set()  # clients that are kept asleep, and by whom
         self._slow: defaultdict[int, dict[int, float]] = defaultdict(dict)
-        self._watchers: list[Watcher] = []
+        self._watchers: list[ChangeCallback] = []
 
     def __len__(self) -> int:
         """Return the number of clients."""
@@ -78,50 +79,50 @@ class Nodes:
     @property
     def uplink(self) -> Floats:
         """The present rates of all clients towards the network (K,) in bit/s; read only."""
-        return self.rates.all(upload=True)
+        return self.rates.all(upload=True) if self.rates.followers else self.rates.current[True]
 
     @property
     def downlink(self) -> Floats:
         """The present rates of all clients from the network (K,) in bit/s; read only."""
-        return self.rates.all(upload=False)
+        return self.rates.all(upload=False) if self.rates.followers else self.rates.current[False]
 
     @property
-    def online(self) -> npt.NDArray[np.bool_]:
+    def online(self) -> Bools:
         """Which clients are online now (K,); read only."""
-        return self.presence.online()
+        return self.presence.online() if self.presence.plans else self.presence.current
 
     def is_online(self, client: int) -> bool:
         """Return whether a client is online now; for a single client this is faster than `online`."""
         return self.presence.is_online(client)
 
-    def watch(self, callback: Watcher, idle: bool = True) -> None:
+    def queueing(self, client: int, upload: bool) -> tuple[float | None, float]:
+        """Return the buffer (None: derived from the rate) and the token bucket of an access link, in bytes."""
+        buffers, bursts = (self.up_buffer, self.up_burst) if upload else (self.down_buffer, self.down_burst)
+        buffer = buffers.item(client)
+        return None if math.isnan(buffer) else buffer, bursts.item(client)
+
+    def watch(self, callback: ChangeCallback, idle: bool = True) -> None:
         """Call the callback with (client, change) whenever a client changes, in order of registration.
 
-        Without `idle` planned changes of presence may be skipped for clients that are not attended to (`presence`).
+        Without `idle` planned changes of presence may be skipped for clients that are not attended to
+        (`presence`).
         """
         self._watchers.append(callback)
         if idle:
             self.presence.notify_all()
 
-    def watch_rates(self, callback: Callable[[int], None]) -> None:
-        """Call the callback with each client whose rates change.
-
-        Changes on a course (`rates`) are skipped for a client over whose links nothing moves.
-        """
-        self.rates.watch(callback)
-
     def sleep(self, client: int, by: object = None) -> None:
         """Take a client offline, which cuts all its transfers, until `by` and all others wake it."""
         self._check(client)
-        if not self._asleep[client] & (bit := self._bit(by)):
-            self._asleep[client] |= bit
+        if (client, id(by)) not in self._asleep:
+            self._asleep.add((client, id(by)))
             self.presence.keep(client, asleep=True)
 
     def wake(self, client: int, by: object = None) -> None:
         """Let a client come back online if nothing else keeps it asleep; no effect if it is online."""
         self._check(client)
-        if self._asleep[client] & (bit := self._bit(by)):
-            self._asleep[client] &= ~bit
+        if (client, id(by)) in self._asleep:
+            self._asleep.remove((client, id(by)))
             self.presence.keep(client, asleep=False)
 
     def leave(self, client: int) -> None:
@@ -141,7 +142,7 @@ class Nodes:
         self._check(client)
         self.rates.set(client, uplink, downlink)
 
-    def scale(self, client: int, by: object, uplink: float = 1.0, downlink: float = 1.0) -> None:
+    def scale(self, client: int, by: object, *, uplink: float = 1.0, downlink: float = 1.0) -> None:
         """Multiply a client's rates by these factors until the same `by` sets others; 0 is an outage, 1 removes it.
 
         Raises ValueError for a factor that is negative or not finite.
@@ -159,7 +160,7 @@ class Nodes:
         self._check(client)
         if not (math.isfinite(factor) and factor > 0):
             raise ValueError(f"client {client} cannot take {factor} times as long")
-        _set(self._slow, client, by, None if factor == 1 else factor)
+        set_factor(self._slow, client, by, None if factor == 1 else factor)
         self.slowdown[client] = math.prod(self._slow.get(client, {}).values())
         self._notify(client, "pace")
 
@@ -167,27 +168,12 @@ class Nodes:
         if not 0 <= client < len(self):
             raise IndexError(f"there is no client {client}: they are numbered from 0 to {len(self) - 1}")
 
-    def _bit(self, by: object) -> np.uint64:
-        number = self._bits.setdefault(id(by), len(self._bits))
-        if number > 63:
-            raise ValueError("more than 64 effects take clients offline")
-        return np.uint64(1 << number)
-
     def _on_presence(self, client: int, online: bool) -> None:
         self._notify(client, "wake" if online else "sleep")
 
     def _notify(self, client: int, what: Change) -> None:
         for callback in self._watchers:
             callback(client, what)
-
-
-def _set(table: defaultdict[int, dict[int, T]], client: int, by: object, value: T | None) -> None:
-    if value is None:
-        table[client].pop(id(by), None)
-        if not table[client]:
-            del table[client]
-    else:
-        table[client][id(by)] = value
 
 
 def _column(name: str, values: npt.ArrayLike, count: int | None = None, missing: bool = False) -> Floats:

@@ -1,47 +1,45 @@
 """Plan: the passages of whole cohorts: many at once from closed formulas, or each by itself without a message.
 
-If no link that clients share can be full, each message has its client's access link to itself, no message delays
-another, and a passage is a sum of numbers: opening, stall, bytes over rate before and after a loss, closing, as
-the events of `passage.py`.  A plan is valid as long as its client is online; a client that goes to sleep or leaves cuts
-it, and `Leg.moved` is what had been sent.  Where a link can be full, `Planner.passage` takes a message event by event.
+If no link that clients share can be full, each message has its client's access link to itself, no message
+delays another, and a passage is a sum of numbers: opening, stall, bytes over rate before and after a loss,
+closing, as the events of `channel.py`.  A plan is valid as long as its client is online; a client that goes
+to sleep or leaves cuts it, and `Leg.moved` is what had been sent.  Where a link can be full,
+`Planner.passage` takes a message event by event.
 
-Both require a star whose clients keep their rates: no links between, no token buckets, no connections that are kept,
-and no effect that shapes transfers or changes rates.  Everything else is simulated message by message (`network.py`).
+Both require a star whose clients keep their rates: no links between, no token buckets, no connections that
+are kept, and no effect that shapes transfers or changes rates.  Everything else is simulated message by
+message (`network.py`).
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import simpy
 
+from fedsim.core.arrays import Floats, Ints
 from fedsim.core.record import SERVER
-from fedsim.net.channel import SharedRoute
+from fedsim.net.channels.channel import BITS, Passage, SharedRoute
+from fedsim.net.channels.cohort_channel import CohortChannel
 from fedsim.net.draws import Draws
 from fedsim.net.effect import Effect
-from fedsim.net.lanes import Lanes
-from fedsim.net.lone import Rows
-from fedsim.net.model import Model
+from fedsim.net.links.link_meter import RATE_TOLERANCE
+from fedsim.net.model import Messages, NetworkModel
 from fedsim.net.node import Nodes
-from fedsim.net.passage import Passage
 from fedsim.net.shaping import half
-from fedsim.net.sharing.link_state import EXACT
-from fedsim.net.transfer import PLAIN
+from fedsim.net.tcp.flow_control import PLAIN
+from fedsim.net.topology import LinkSpec
 from fedsim.net.transport import Carrier
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-BITS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leg:
     """The passages of K messages, each a row (K,): seconds of the clock, wire bytes, bytes/s.
 
-    The first `part` bytes start at `joins` at the rate `fast`; the others, after a loss, start at `rejoins` at the rate
-    `slow`; all have been sent at `leaves` and received at `arrives`.
+    The first `part` bytes start at `joins` at the rate `fast`; the others, after a loss, start at `rejoins`
+    at the rate `slow`; all have been sent at `leaves` and received at `arrives`.
     """
 
     joins: Floats
@@ -74,8 +72,9 @@ class Planner:
         self,
         env: simpy.Environment,
         nodes: Nodes,
-        model: Model,
-        routes: Mapping[bool, SharedRoute],
+        model: NetworkModel,
+        specs: Mapping[bool, LinkSpec],
+        route: Callable[[bool], SharedRoute],
         draws: Draws,
         carried: Mapping[bool, Floats],
         effects: Sequence[Effect],
@@ -84,28 +83,39 @@ class Planner:
     ) -> None:
         """Serve the clients of a network.
 
-        `routes` are the server's links for uploads (True) and downloads, empty unless the network is a plain star;
-        `carried` counts the bytes that access links have carried.  `carrier` is that of a transport; with `on_open` an
-        upload uses the connection of its download.
+        `specs` are the server's links for uploads (True) and downloads, empty unless the network is a plain
+        star, and `route` returns the route over one of them, for passages event by event; `carried` counts the
+        wire bytes (K,) of access links.  `carrier` is that of a transport; with `on_open` uploads use the
+        connections of their downloads.
         """
-        self._env, self._nodes, self._model, self._routes = env, nodes, model, routes
-        self._draws, self._carried = draws, carried
+        self._env, self._nodes, self._model, self._route = env, nodes, model, route
+        self._rates = {up: math.inf if spec.rate is None else spec.rate / BITS for up, spec in specs.items()}
+        self._draws, self.carried = draws, carried
+        self._lossy = bool(nodes.loss_up.any() or nodes.loss_down.any())
         self._carrier, self._on_open = carrier, on_open
-        calm = all(not effect.shapes and (effect.calm or not effect.drives) for effect in effects)
-        bursts = nodes.up_burst.any() or nodes.down_burst.any() or any(route.shaped for route in routes.values())
+        changes_presence_only = all(
+            not effect.shapes and (effect.changes_presence_only or not effect.drives) for effect in effects
+        )
+        bursts = nodes.up_burst.any() or nodes.down_burst.any() or any(spec.burst for spec in specs.values())
         asleep = not (nodes.uplink.all() and nodes.downlink.all())  # a rate of 0, at which no flow ever ends
-        self.possible = bool(routes) and calm and not bursts and not asleep  # whether cohorts need no single messages
+        self.supports_cohorts = (
+            bool(specs) and changes_presence_only and not bursts and not asleep
+        )  # whether cohorts need no single messages
         self._never_full: bool | None = None
-        self._lanes = {
-            up: Lanes(env, nodes, model, up, route, carried[up]) for up, route in routes.items() if self.possible
-        }
+
+    @cached_property
+    def _channels(self) -> dict[bool, CohortChannel]:
+        if not self.supports_cohorts:
+            return {}
+        known = self._env, self._nodes, self._model
+        return {up: CohortChannel(*known, up, self._route(up), self.carried[up]) for up in self._rates}
 
     def fits(self, clients: Ints, alone: bool) -> bool:
         """Return whether closed formulas hold for these clients: no link can be full while they are under way.
 
         With `alone` nothing else is under way until they have ended.
         """
-        if not self.possible:
+        if not self.supports_cohorts:
             return False
         if self._never_full is None:
             self._never_full = self._room(np.arange(len(self._nodes)))
@@ -113,45 +123,42 @@ class Planner:
 
     def plan(self, clients: Ints, sent: Floats, nbytes: Ints, upload: bool) -> Leg:
         """Return the passages of one message of `nbytes` to (or from) each client, sent at the seconds `sent`."""
-        nodes = self._nodes
-        own, reverse = (nodes.uplink, nodes.downlink) if upload else (nodes.downlink, nodes.uplink)
-        trip = 2 * nodes.latency[clients] + nodes.jitter[clients]
-        losses = nodes.loss_up[clients], nodes.loss_down[clients]
-        handed: Floats | float = 0.0
-        terms, carrier = PLAIN, self._carrier
+        nodes, terms, carrier = self._nodes, PLAIN, self._carrier
+        receive_delay: Floats | float = 0.0
         if carrier is not None:
-            sent, handed = sent + carrier.held(clients, nbytes, upload), carrier.handed(nbytes, upload)
-            nbytes, terms = carrier.carried(nbytes, upload), carrier.terms
-        rates = own[clients] / BITS, reverse[clients] / BITS
-        access = Rows(nbytes, trip, *rates, self._routes[upload].slowest, *losses, terms)
-        draws, reused = self.draws(clients, upload, counted=True), upload and self._on_open
-        lone = self._model.lone(access, draws, upload, reused)
-        joins = sent + lone.before
-        rejoins = joins + lone.part / lone.fast
-        leaves = rejoins + (lone.size - lone.part) / lone.slow
-        arrives = leaves + trip / 2 + lone.late + handed
-        return Leg(joins, lone.part, lone.fast, rejoins, lone.slow, leaves, arrives, lone.size)
-
-    def carry(self, clients: Ints, wire: Floats, upload: bool) -> None:
-        """Count wire bytes (K,) that the access links of these clients have carried; no client occurs twice."""
-        self._carried[upload][clients] += wire
+            sent = sent + carrier.send_delays(clients, nbytes, upload)
+            receive_delay = carrier.receive_delay(nbytes, upload)
+            nbytes, terms = carrier.transport.carried(nbytes, upload), carrier.terms
+        rtt = 2 * nodes.latency[clients] + nodes.jitter[clients]
+        forward, reverse = (nodes.uplink, nodes.downlink) if upload else (nodes.downlink, nodes.uplink)
+        access = forward[clients] / BITS, reverse[clients] / BITS
+        losses = nodes.loss_up[clients], nodes.loss_down[clients]
+        messages = Messages(nbytes, rtt, *access, self._rates[upload], *losses, terms)
+        draws = self.draws(clients, upload, counted=True) if self._lossy else np.zeros((2, len(clients)))
+        reused = upload and self._on_open
+        flow = self._model.uncontended(messages, draws, upload, reused)
+        joins = sent + flow.before
+        rejoins = joins + flow.part / flow.fast
+        leaves = rejoins + (flow.size - flow.part) / flow.slow
+        arrives = leaves + rtt / 2 + flow.late + receive_delay
+        return Leg(joins, flow.part, flow.fast, rejoins, flow.slow, leaves, arrives, flow.size)
 
     def _room(self, clients: Ints) -> bool:
         """Return whether both links have room for everything that these clients can send and receive at once."""
         rows = {True: self._nodes.uplink, False: self._nodes.downlink}
-        rooms = {up: self._routes[up].links[0].capacity * (1 - EXACT) for up in rows}
+        rooms = {up: self._model.capacity(self._rates[up]) * (1 - RATE_TOLERANCE) for up in rows}
         return all(math.isinf(rooms[up]) or rates[clients].sum() / BITS < rooms[up] for up, rates in rows.items())
 
     def draws(self, clients: Ints, upload: bool, *, counted: bool = False) -> Floats:
         """Return the draws (2, K) of the next message to (or from) each client, zeros if no packet can be lost."""
-        found = np.zeros((2, len(clients)))
+        numbers = np.zeros((2, len(clients)))
         rows = np.flatnonzero((self._nodes.loss_up[clients] > 0) | (self._nodes.loss_down[clients] > 0))
         if len(rows):
             pairs = [_ends(client, upload) for client in clients[rows].tolist()]
-            found[:, rows] = self._draws.many(pairs)
+            numbers[:, rows] = self._draws.many(pairs)
             if counted:
                 self._draws.count(pairs)
-        return found
+        return numbers
 
     def take_back(self, client: int, upload: bool) -> None:
         """Undo the count of the last planned message, which will not be sent or is planned again."""
@@ -162,10 +169,10 @@ class Planner:
     ) -> Passage:
         """Return the passage of a message that is sent now, whose owner begins it and may cut it.
 
-        It proceeds event by event like those of the network, also where links are full, but has no row; no other
-        passage of this client may be under way.  `draws` are the message's own, from `draws`.
+        It proceeds event by event like those of the network, also where links are full, but has no row; no
+        other passage of this client may be under way.  `draws` are the message's own, from `draws`.
         """
-        lanes, ends = self._lanes[upload], _ends(client, upload)
+        channel, ends = self._channels[upload], _ends(client, upload)
         transfer = half(*ends, nbytes, client, upload, self._nodes, self._env.now)
         if transfer.loss_up or transfer.loss_down:
             self._draws.number(ends)
@@ -173,17 +180,17 @@ class Planner:
         transfer.reused = upload and self._on_open
         if self._carrier is not None:
             self._carrier.take(transfer)
-        return Passage(self._env, transfer, lanes, lanes.route, self._model, arrived)
+        return Passage(self._env, transfer, channel, channel.route, self._model, arrived)
 
     def change(self, client: int) -> None:
         """Have passages under way take a client's new rates."""
-        for lanes in self._lanes.values():
-            lanes.change(client)
+        for channel in self._channels.values():
+            channel.change(client)
 
     def halt(self) -> None:
         """Have clients leave whose passages are under way, in the order of their start: the server goes down."""
-        for lanes in self._lanes.values():
-            for passage in list(lanes.passages):
+        for channel in self._channels.values():
+            for passage in list(channel.passages):
                 self._nodes.leave(passage.transfer.client)
 
 

@@ -41,9 +41,9 @@ def shaped(
 ) -> Transfer:
     """Return the transfer of a message that is sent now.
 
-    Effects shape it once for each end that is a client: between two peers as two halves, whose delays add up and whose
-    losses are independent.  Between an edge aggregator and the server there is nothing to shape.  `draws` is called
-    for two numbers in [0, 1) if packets can be lost, `rng` if an effect draws.
+    Effects shape it once for each end that is a client: between two peers as two halves, whose delays add up
+    and whose losses are independent.  Between an edge aggregator and the server there is nothing to shape.
+    `draws` is called for two numbers in [0, 1) if packets can be lost, `rng` if an effect draws.
     """
     out, into = route.out, route.into
     if out is None and into is None:
@@ -61,7 +61,7 @@ def shaped(
             _join(transfer, other)
         if transfer.loss_up or transfer.loss_down:
             transfer.handshake_draw, transfer.loss_draw = draws()
-    transfer.rtt += 2 * route.latency
+    transfer.propagation += 2 * route.latency
     return transfer
 
 
@@ -75,12 +75,12 @@ def half(src: int, dst: int, nbytes: int, client: int, upload: bool, nodes: Node
 
 def _between_servers(message: Message, now: float) -> Transfer:
     edge = message.src if message.dst == SERVER else message.dst
-    return Transfer(message.src, message.dst, edge, message.dst == SERVER, message.nbytes, now, rtt=0.0)
+    return Transfer(message.src, message.dst, edge, message.dst == SERVER, message.nbytes, now, propagation=0.0)
 
 
-def _join(whole: Transfer, other: Transfer) -> None:
-    """Add the receiver's half to the sender's, whose directions the whole transfer has."""
-    whole.rtt += other.rtt
-    whole.jitter += other.jitter
-    whole.loss_up = 1 - (1 - whole.loss_up) * (1 - other.loss_down)
-    whole.loss_down = 1 - (1 - whole.loss_down) * (1 - other.loss_up)
+def _join(transfer: Transfer, receiver: Transfer) -> None:
+    """Add the receiver's half to the sender's, whose directions the transfer has."""
+    transfer.propagation += receiver.propagation
+    transfer.jitter += receiver.jitter
+    transfer.loss_up = 1 - (1 - transfer.loss_up) * (1 - receiver.loss_down)
+    transfer.loss_down = 1 - (1 - transfer.loss_down) * (1 - receiver.loss_up)

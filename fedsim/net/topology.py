@@ -1,7 +1,8 @@
 """The contract of a topology: which links there are, and the route that a message takes from one node to another.
 
-A topology is a frozen dataclass of options; `lay` returns its `Layout` for a number of clients.  The server's access
-link (`ingress`, `egress`) and the clients' access links are not part of it: they have their own keys in a scenario.
+A topology is a frozen dataclass of options; `lay` returns its `Layout` for a number of clients.  The server's
+access link (`ingress`, `egress`) and the clients' access links are not part of it: they have their own keys
+in a scenario.
 """
 
 from abc import ABC, abstractmethod
@@ -27,9 +28,9 @@ class LinkSpec:
 class Route:
     """The path from one node to another, link by link.
 
-    `out` is the client whose uplink it begins on and `into` the client whose downlink it ends on, None if that end is
-    no client; `links` are the names of the shared links between.  `latency` is in seconds, one way, and adds to those
-    of the clients.
+    `out` is the client whose uplink it begins on and `into` the client whose downlink it ends on, None if
+    that end is no client; `links` are the names of the shared links between.  `latency` is in seconds, one
+    way, and adds to those of the clients.
     """
 
     out: int | None

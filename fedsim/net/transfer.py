@@ -1,40 +1,25 @@
 """Transfer: the numbers of one message's passage, and the delivery that its sender waits for.
 
-Effects may change the numbers before the transfer starts; `passage.py` models what happens then.
+Effects may change `propagation`, `jitter` and losses before the transfer starts; `channel.py` models what
+happens then.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import simpy
 
-from fedsim.net.kept import Window
 from fedsim.net.message import Message
-
-
-class Terms(NamedTuple):
-    """On which terms a transport has a connection carry data; by default TCP's alone.
-
-    A new connection takes `trips` round trips more before its first message.  A sender sends at most `first` bytes of a
-    message before its receiver's first word about it has come back, and `window` bytes a round trip.
-    """
-
-    trips: int = 0
-    first: float = math.inf
-    window: float = math.inf
-
-
-PLAIN = Terms()
+from fedsim.net.tcp.flow_control import PLAIN, Terms
+from fedsim.net.tcp.window_reuse import CongestionWindow
 
 
 @dataclass(slots=True, eq=False)
 class Transfer:
     """`nbytes` from `src` to `dst`, those of the transport included; losses are per packet.
 
-    `client` is the end that is a client: the sender between two peers, and the edge aggregator's node if neither end is
-    a client.
+    `client` is the end that is a client: the sender between two peers, and the edge aggregator's node if
+    neither end is a client.
     """
 
     src: int
@@ -43,7 +28,7 @@ class Transfer:
     upload: bool  # sent by `client`
     nbytes: int
     start: float  # seconds
-    rtt: float  # seconds there and back
+    propagation: float  # seconds there and back, without jitter and queues
     jitter: float = 0.0  # longest extra delay of a packet, each way
     loss_up: float = 0.0  # of what `client` sends
     loss_down: float = 0.0  # of what it receives
@@ -51,10 +36,10 @@ class Transfer:
     loss_draw: float = 0.0  # in [0, 1): when the first packet is lost
     queue: float = 0.0  # seconds that packets wait on links that others keep full; updated by the network
     reused: bool = False  # uses a connection that is already open
-    window: Window | None = None  # in which its sender starts; None: as on a new connection
+    window: CongestionWindow | None = None  # in which its sender starts; None: as on a new connection
     pushed: bool = False  # needs no request, if it is a download on an open connection
-    held: float = 0.0  # seconds before its connection opens
-    handed: float = 0.0  # seconds from its last byte to its arrival
+    send_delay: float = 0.0  # seconds before its connection opens
+    receive_delay: float = 0.0  # seconds from its last byte to its arrival
     terms: Terms = PLAIN  # of its transport
 
     @property
@@ -63,14 +48,14 @@ class Transfer:
         return self.src, self.dst
 
     @property
-    def quiet_trip(self) -> float:
+    def base_rtt(self) -> float:
         """Seconds of a round trip without a queue, with the mean jitter of both directions."""
-        return self.rtt + self.jitter
+        return self.propagation + self.jitter
 
     @property
-    def trip(self) -> float:
+    def rtt(self) -> float:
         """Seconds of a round trip, with mean jitter and standing queue."""
-        return self.rtt + self.jitter + self.queue
+        return self.propagation + self.jitter + self.queue
 
     @property
     def loss(self) -> float:
@@ -96,8 +81,9 @@ class Lost(Exception):  # noqa: N818 - a message's fate, not an error
 class Delivery(simpy.Event):
     """Succeeds with the message when it arrives, fails with Lost when it is cut; nobody has to wait for it.
 
-    `fate` is what its row records if it arrives: set it to "late" if nobody waits for it any more, to "discarded" if
-    it will not be used.  Once it has succeeded, `reopen` frees its connection for the reply, where that uses it.
+    `fate` is what its row records if it arrives: set it to "late" if nobody waits for it any more, to
+    "discarded" if it will not be used.  Once it has succeeded, `reopen` frees its connection for the reply,
+    where that uses it.
     """
 
     def __init__(self, env: simpy.Environment) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.communication import directions
+from analysis.measures.communication import directions
 from fedsim.clock import budget
-from fedsim.core.record import Column, Recorder, Row, Transfer, Update
-from fedsim.point.assemble import Built, build
+from fedsim.core.record import Cells, Recorder, Row, TransferRow, UpdateRow
+from fedsim.point.build.assemble import Built, build
 from fedsim.scenario.measure import Until
 from fedsim.scenario.schema import Scenario
 
@@ -92,7 +92,7 @@ def preview(scenario: Scenario, data_root: Path, updates: int | None = None) -> 
     world, look = built.world, _Look(built, scenario.measure.until, recorder)
     why = look.to_the_end(math.inf if updates is None else updates)
     now, share = look.now, look.share()
-    cut = built.parts.algorithm.learns and built.learner.trained.algorithm.cuts(world.server.state.value)  # type: ignore[attr-defined]
+    cut = built.parts.algorithm.learns and built.learner.algorithm.cuts(world.server.state.value)  # type: ignore[attr-defined]
     world.end()
     tables = {name: table.to_pandas() for name, table in recorder.tables().items()}
     seen = tables["updates"] if updates is None else tables["updates"].head(updates)
@@ -108,12 +108,12 @@ class _Counting(Recorder):
 
     def add(self, row: Row) -> None:
         super().add(row)
-        self.updates += isinstance(row, Update)
-        self.messages += isinstance(row, Transfer)
+        self.updates += isinstance(row, UpdateRow)
+        self.messages += isinstance(row, TransferRow)
 
-    def extend(self, table: type[Row], columns: Mapping[str, Column]) -> None:
+    def extend(self, table: type[Row], columns: Mapping[str, Cells]) -> None:
         super().extend(table, columns)
-        self.messages += len(columns["sent"]) if table is Transfer else 0  # type: ignore[arg-type]
+        self.messages += len(columns["sent"]) if table is TransferRow else 0  # type: ignore[arg-type]
 
 
 class _Look:
@@ -133,10 +133,7 @@ class _Look:
 
     def share(self) -> float:
         """Return how much of the run has passed."""
-        if self._ended:
-            return 1.0
-        share = self._built.parts.protocol.share(self._built.world)
-        return share if self._until is None else max(share, budget.used(self._until, self._built.world))
+        return 1.0 if self._ended else self._built.share()
 
     def to_the_end(self, updates: float) -> str:
         """Step the clock up to these updates; return why there are fewer, "" if there are not."""
@@ -149,7 +146,7 @@ class _Look:
             if recorder.messages > (ENOUGH if recorder.updates >= FEW else MESSAGES):
                 return f"the preview stops after {recorder.messages:,} messages, at {env.now:.6g} s"
             if idle > IDLE:
-                return f"nothing was sent or computed in {IDLE:,} events, up to {env.now:.6g} s"
+                return f"no transfer or computation finished in {IDLE:,} events, up to {env.now:.6g} s"
             before = recorder.updates
             env.step()
             self.shares += [self.share()] * (recorder.updates - before)

@@ -12,19 +12,18 @@ Not detected: clocks that go on slowly, with a row now and then.
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
-import numpy as np
 import simpy
 
 from fedsim.clock.world import World
+from fedsim.core.arrays import Ints
 from fedsim.core.errors import UserError
-from fedsim.core.progress import Progress
+from fedsim.core.progress import BEGUN, Progress, ReportProgress
 from fedsim.core.record import SERVER, Recorder
 from fedsim.core.units import LATEST
 
@@ -37,52 +36,46 @@ ROOTS = ("fedsim", "algorithms")
 
 
 class Bounds:
-    """Counts the events of a run; `passed` is called after each of them."""
+    """Ends a run in which too many events bring nothing forward."""
 
     def __init__(self, world: World, done: simpy.Process, recorder: Recorder) -> None:
-        """Start at the present event."""
+        """Start before the first event; `done` is the protocol's process."""
         self._world, self._done, self._recorder = world, done, recorder
         clients = len(world.clients)
         self._at_once, self._quiet = AT_ONCE + AT_ONCE_EACH * clients, QUIET * (1 + clients)
-        self.events = self._since_moment = self._since_row = 0
-        self._moment, self._rows, self._row_at = self._now(), recorder.rows, world.env.now
+        self._moment, self._moment_event = _moment(world), 0
+        self._rows, self._row_event, self._row_time = recorder.rows, 0, world.env.now
 
-    def passed(self) -> None:
-        """Count an event.  Raises UserError, with what is waited for, if a bound is exceeded."""
-        self.events += 1
-        if not self.events % LOOK:
-            self._look()
+    def look(self, events: int) -> None:
+        """Look at the world after so many events.  Raises UserError, with what is waited for, beyond a bound."""
+        now, moment, rows = self._world.env.now, _moment(self._world), self._recorder.rows
+        if moment != self._moment:
+            self._moment, self._moment_event = moment, events
+        elif (count := events - self._moment_event) > self._at_once:
+            raise UserError(
+                f"the clock stands at {now:.9g} s, which {count:,} events have not brought forward; {self._waits()}. "
+                "Look for times that are next to nothing: the 'every', 'length' and 'rate' of effects, and clients "
+                "that leave as soon as they are asked"
+            )
+        if rows != self._rows:
+            self._rows, self._row_event, self._row_time = rows, events, now
+        elif (count := events - self._row_event) > self._quiet:
+            raise UserError(
+                f"no transfer or computation finished in {count:,} events, from {self._row_time:.9g} s to {now:.9g} s; "
+                f"{self._waits()}. If that never ends, change it or give measure.until; if it does, let effects "
+                "change less often (their 'every')"
+            )
 
     def beyond(self, ahead: float) -> UserError:
         """Return the error for a next event at a time that floats do not resolve."""
         return UserError(
             f"the next event is at {ahead:.4g} s, and a run ends at {LATEST:.4g} s (139,000 years), after which times "
-            f"are not exact to a millisecond; {waits(self._world, self._done)}. Look for a rate that is next to "
+            f"are not exact to a millisecond; {self._waits()}. Look for a rate that is next to "
             "nothing and for a very large size, work or time, or give measure.until"
         )
 
-    def _look(self) -> None:
-        world, now = self._world, self._world.env.now
-        if (moment := self._now()) != self._moment:
-            self._moment, self._since_moment = moment, self.events
-        elif self.events - self._since_moment > self._at_once:
-            raise UserError(
-                f"the clock stands at {now:.9g} s, which {self.events - self._since_moment:,} events have not brought "
-                f"forward; {waits(world, self._done)}. Look for times that are next to nothing: the 'every', 'length' "
-                "and 'rate' of effects, and clients that leave as soon as they are asked"
-            )
-        if self._recorder.rows != self._rows:
-            self._rows, self._since_row, self._row_at = self._recorder.rows, self.events, now
-        elif self.events - self._since_row > self._quiet:
-            raise UserError(
-                f"nothing was sent or computed to its end in {self.events - self._since_row:,} events, from "
-                f"{self._row_at:.9g} s to {now:.9g} s; {waits(world, self._done)}. If that never ends, change it or "
-                "give measure.until; if it does, let effects change less often (their 'every')"
-            )
-
-    def _now(self) -> tuple[float, int, int]:
-        server = self._world.server
-        return self._world.env.now, server.version, server.rounds
+    def _waits(self) -> str:
+        return waits(self._world, self._done)
 
 
 def waits(world: World, done: simpy.Process) -> str:
@@ -90,37 +83,35 @@ def waits(world: World, done: simpy.Process) -> str:
     parts = [f"the protocol waits in {_line(done)}"]
     messages = world.network.messages()
     if messages:
-        first = "; ".join(f"{_node(one.src)} to {_node(one.dst)}, {one.nbytes:,} bytes" for one in messages[:SHOWN])
+        first = "; ".join(f"{_node(each.src)} to {_node(each.dst)}, {each.nbytes:,} bytes" for each in messages[:SHOWN])
         parts.append(f"{len(messages)} transfers under way ({first}{'; ...' if len(messages) > SHOWN else ''})")
-    busy = np.flatnonzero(world.clients.busy)
-    away = np.flatnonzero(~world.network.nodes.online)
+    busy, away = world.clients.busy.nonzero()[0], (~world.network.nodes.online).nonzero()[0]
     parts += [f"clients {what}: {_some(some)}" for some, what in ((busy, "at work"), (away, "offline")) if len(some)]
     return "; ".join(parts)
 
 
-@contextmanager
-def noted(report: Callable[[Progress], None], silence: float = SILENCE) -> Iterator["Note"]:
-    """Note from a second thread what this thread does, whenever the clock has not moved for that many real seconds."""
-    note = Note(report, silence)
-    thread = threading.Thread(target=note.follow, daemon=True)
-    thread.start()
-    try:
-        yield note
-    finally:
-        note.ended.set()
-        thread.join()
+class Watchdog:
+    """Notes from a second thread what the present one does, whenever the clock has not moved for some real seconds.
 
+    `watched` are the world and the protocol's process, None while they are being built.
+    """
 
-class Note:
-    """What is known of a run while it goes on; `world` and `done` are set once they are built."""
-
-    def __init__(self, report: Callable[[Progress], None], silence: float) -> None:
-        """Belong to the present thread."""
-        self.ended = threading.Event()
-        self.world: World | None = None
-        self.done: simpy.Process | None = None
+    def __init__(self, report: ReportProgress, silence: float = SILENCE) -> None:
+        """Watch within a `with` block."""
+        self.watched: tuple[World, simpy.Process] | None = None
         self._report, self._silence, self._owner = report, silence, threading.get_ident()
-        self._lock, self._last = threading.Lock(), Progress(0.0, 0.0, None, 0)
+        self._lock, self._last, self._ended = threading.Lock(), BEGUN, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start the thread."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self._ended.set()
+        self._thread.join()
 
     def report(self, progress: Progress) -> None:
         """Report progress; the two threads do so one after the other."""
@@ -128,28 +119,32 @@ class Note:
             self._last = progress
             self._report(progress)
 
-    def follow(self) -> None:
-        """Watch the clock until the run has ended."""
+    def _watch(self) -> None:
         seen, since, patience = self._now(), time.monotonic(), self._silence
-        while not self.ended.wait(self._silence / 6):
+        while not self._ended.wait(self._silence / 6):
             if (now := self._now()) != seen:
                 seen, since, patience = now, time.monotonic(), self._silence
-            elif time.monotonic() - since >= patience:
+            elif (seconds := time.monotonic() - since) >= patience:
                 patience *= 2
-                self._say(time.monotonic() - since)
+                text = self._described(seconds)
+                with self._lock:
+                    self._report(replace(self._last, doing=text))
 
     def _now(self) -> float:
-        return -1.0 if self.world is None else self.world.env.now
+        return self.watched[0].env.now if self.watched else -1.0
 
-    def _say(self, seconds: float) -> None:
+    def _described(self, seconds: float) -> str:
         place = _running(sys._current_frames().get(self._owner))
-        text = f"no simulated time has passed for {seconds:.0f} s of real time: the point is being set up, in {place}"
-        if self.world is not None and self.done is not None:
-            text = f"the clock has stood at {self._now():.6g} s for {seconds:.0f} s of real time, in {place}"
-            with suppress(RuntimeError):  # what the other thread is changing
-                text += f"; {waits(self.world, self.done)}"
-        with self._lock:
-            self._report(replace(self._last, doing=text))
+        if self.watched is None:
+            return f"no simulated time has passed for {seconds:.0f} s of real time: the run is being set up, in {place}"
+        text = f"the clock has stood at {self._now():.6g} s for {seconds:.0f} s of real time, in {place}"
+        with suppress(RuntimeError):  # what the other thread is changing
+            text += f"; {waits(*self.watched)}"
+        return text
+
+
+def _moment(world: World) -> tuple[float, int, int]:
+    return world.env.now, world.server.version, world.server.rounds
 
 
 def _running(frame: FrameType | None) -> str:
@@ -177,5 +172,5 @@ def _node(number: int) -> str:
     return "the server" if number == SERVER else f"client {number}" if number >= 0 else f"edge aggregator {-2 - number}"
 
 
-def _some(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> str:
+def _some(numbers: Ints) -> str:
     return ", ".join(map(str, numbers[:SHOWN].tolist())) + (", ..." if len(numbers) > SHOWN else "")

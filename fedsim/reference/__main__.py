@@ -12,17 +12,18 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from analysis import terminal
 from fedsim.core import kernels
-from fedsim.core.errors import UserError
-from fedsim.reference import alone, lacking, made, results, running, spent, trials, written
+from fedsim.core.errors import UserError, exit_code
+from fedsim.reference import build, page, results, running, trials
 from fedsim.reference import plan as plans
 from fedsim.reference.plan import Plan
-from fedsim.reference.running import Bench, Place
+from fedsim.reference.running import Bench, ReferenceFolders
 
 EXAMPLES = """\
 examples:
@@ -40,11 +41,11 @@ examples:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         "python -m fedsim.reference", description="Run the reference table, or continue it, and write its page.",
         epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    add = made.add_argument
+    add = parser.add_argument
     add("--plan", type=Path, default=plans.FILE, metavar="FILE", help=f"the plan ({plans.FILE})")
     add("--docs", type=Path, default=Path("docs"), metavar="DIR", help="where the page and its tables are (docs)")
     add("--out", type=Path, default=Path("runs/reference"), metavar="DIR", help="folder of the runs (runs/reference)")
@@ -55,12 +56,13 @@ def parser() -> argparse.ArgumentParser:
     add("--engine", choices=["local", "ray"], default="local", help="where cells run: here, or on a Ray cluster")
     add("--ray-address", metavar="ADDRESS", help="the cluster (default: $RAY_ADDRESS, or a Ray started here)")
     add("--native-math", action="store_true", help=kernels.HELP)
-    what = made.add_mutually_exclusive_group().add_argument
+    what = parser.add_mutually_exclusive_group().add_argument
     what("--list", action="store_true", help="say what is done and what is left")
     what("--cell", metavar="NAME", help="run one cell alone, or the seeds of one, and compare it with the table")
     what("--trials", action="store_true", help="run the trials that choose hyper-parameters")
     what("--page", action="store_true", help="write the page alone")
-    return made
+    parser.set_defaults(gpus_per_run=None, no_plugins=bool(sys.flags.safe_path))
+    return parser
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -69,14 +71,8 @@ def main(words: Sequence[str] | None = None) -> int:
     given = parser().parse_args(words)
     if given.native_math:
         kernels.let_native()
-    try:
-        return command(given, terminal.console())
-    except UserError as error:
-        print(f"fedsim.reference: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("fedsim.reference: interrupted; finished cells are kept, the same command continues", file=sys.stderr)
-        return 130
+    run = partial(command, given, terminal.console())
+    return exit_code("fedsim.reference", run, "finished cells are kept, the same command continues")
 
 
 def command(given: argparse.Namespace, console: Console) -> int:
@@ -87,63 +83,62 @@ def command(given: argparse.Namespace, console: Console) -> int:
     from fedsim.sweep.simulation import data_folder
 
     plan = plans.read(given.plan)
-    place = Place(given.plan.parent.resolve(), given.docs / "reference", given.out, data_folder(given.data))
+    place = ReferenceFolders(given.plan.parent.resolve(), given.docs / "reference", given.out, data_folder(given.data))
     if given.list:
         return listed(plan, place, console)
     if given.page:
-        return page(plan, place, given.docs, console)
-    plugins = not sys.flags.safe_path
-    with choose(given.engine, given.jobs, None, given.ray_address, plugins=plugins) as engine:
-        bench = Bench(run, engine, lambda: Display(console), plugins=plugins)
+        return write(plan, place, given.docs, console)
+    with choose(given) as engine:
+        bench = Bench(run, engine, lambda: Display(console), plugins=not given.no_plugins)
         if given.trials:
             trials.search(plan, place, bench, given.only, without=[*_absent(plan, place, plan.data, console)])
             console.print(f"trials: {place.plan / trials.FILE}", soft_wrap=True)
             return 0
         chosen = trials.chosen(trials.read(place.plan / trials.FILE))
         if given.cell:
-            cells, bench = alone.meant(plan, given.cell), replace(bench, fresh=True)
-            if wrong := lacking.absent(plan, place.plan, [cells[0].data], place.data):
+            cells, bench = running.named(plan, given.cell), replace(bench, fresh=True)
+            if wrong := build.absent(plan, place.plan, [cells[0].data], place.data):
                 raise wrong[cells[0].data]
-            compared = alone.run(plan, place, cells, chosen, bench)
-            console.print(*alone.lines(compared, console.width), sep="\n", soft_wrap=True)
-            return 1 if any(one.clock is False for one in compared) else 0
+            reruns = [*running.rerun(plan, place, cells, chosen, bench)]
+            console.print(*running.lines(reruns, console.width), sep="\n", soft_wrap=True)
+            return 1 if any(rerun.clock is False for rerun in reruns) else 0
         known = results.read(place.tables)
-        old = lacking.outdated(plan, place.plan, known, chosen, given.only)
-        cells = lacking.missing(plan, known, given.only, old)
-        nowhere = _absent(plan, place, (cell.data for cell in cells), console)
-        there = [cell for cell in cells if cell.data not in nowhere]
-        for found in running.run(plan, place, there, chosen, bench, given.hours and given.hours * 3600):
-            left = len(lacking.missing(plan, found))
-            console.print(f"{len(found.cells)} cells in {place.tables}, {left} left", soft_wrap=True)
-    return page(plan, place, given.docs, console)
+        outdated = build.outdated(plan, place.plan, known, chosen, given.only)
+        cells = build.missing(plan, known, given.only, outdated)
+        absent = _absent(plan, place, (cell.data for cell in cells), console)
+        cells = [cell for cell in cells if cell.data not in absent]
+        for collected in running.run(plan, place, cells, chosen, bench, given.hours and given.hours * 3600):
+            left = len(build.missing(plan, collected))
+            console.print(f"{len(collected.cells)} cells in {place.tables}, {left} left", soft_wrap=True)
+    return write(plan, place, given.docs, console)
 
 
-def _absent(plan: Plan, place: Place, names: Iterable[str], console: Console) -> dict[str, UserError]:
+def _absent(plan: Plan, place: ReferenceFolders, names: Iterable[str], console: Console) -> dict[str, UserError]:
     """Return which of the data are not at hand, and print a line for each."""
-    wrong = lacking.absent(plan, place.plan, names, place.data)
+    wrong = build.absent(plan, place.plan, names, place.data)
     for name, error in wrong.items():
         console.print(f"{name} is left out: {error}", soft_wrap=True)
     return wrong
 
 
-def listed(plan: Plan, place: Place, console: Console) -> int:
+def listed(plan: Plan, place: ReferenceFolders, console: Console) -> int:
     """Print what is done and what is left, setting by setting, and return 0."""
     known = results.read(place.tables)
     heads = ["setting", "done", "failed", "left", "core time", "ahead"]
-    for line in terminal.table(heads, [*spent.lines(spent.by_setting(plan, known))], console.width):
+    for line in terminal.table(heads, [*results.lines(results.by_setting(plan, known))], console.width):
         console.print(line, soft_wrap=True)
-    console.print(spent.summary(plan, known), soft_wrap=True)
+    console.print(results.summary(plan, known), soft_wrap=True)
     return 0
 
 
-def page(plan: Plan, place: Place, docs: Path, console: Console) -> int:
+def write(plan: Plan, place: ReferenceFolders, docs: Path, console: Console) -> int:
     """Write the page from the tables, and return the exit code: 1 if a cell has failed."""
-    found = results.read(place.tables)
-    if found.cells.empty:
+    known = results.read(place.tables)
+    if known.cells.empty:
         raise UserError(f"{place.tables} has no results yet: python -m fedsim.reference runs the cells")
-    for path in written.write(found, plan.budgets, made.text(plan, found), docs):
+    for path in page.write(plan, known, docs):
         console.print(f"written: {path}", soft_wrap=True)
-    return 1 if (found.cells["status"] == "failed").any() else 0
+    return 1 if (known.cells["status"] == "failed").any() else 0
 
 
 if __name__ == "__main__":

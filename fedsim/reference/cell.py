@@ -1,12 +1,77 @@
-"""A cell of the reference table: one run, and its name as text."""
+"""What the table compares: settings, contenders and the six budgets; and a cell, one run, by its name as text.
 
+A setting is a deployment with its data and task: all that is compared with one another.  A contender is a method under
+a protocol.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from fedsim.core.errors import UserError
 
 GIVEN, HALVED = "given", "halved"  # the rates of all clients' links
-Key = tuple[str, str, str]  # a setting: deployment, data, task
+COSTS = ("bytes", "seconds")
+PARTS = (0.01, 0.1, 1.0)  # of a setting's budget
+COMMAND = "python -m fedsim.reference --cell"
+
+
+class SettingKey(NamedTuple):
+    """A deployment, its data and its task."""
+
+    deployment: str
+    data: str
+    task: str
+
+    def __str__(self) -> str:
+        """Return "campus/digits/static"."""
+        return "/".join(self)
+
+
+class Contender(NamedTuple):
+    """A method under a protocol."""
+
+    method: str
+    protocol: str
+
+    def __str__(self) -> str:
+        """Return "power/sync"."""
+        return "/".join(self)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Bytes on the wire, both directions together, and simulated seconds."""
+
+    bytes: float
+    seconds: float
+
+
+Budgets = Mapping[SettingKey, Budget]
+
+
+@dataclass(frozen=True)
+class BudgetShare:
+    """One of the six budgets: a share of a setting's bytes or seconds."""
+
+    cost: str
+    part: float
+
+    def __str__(self) -> str:
+        """Return "1 % of the bytes" or "1 % of the time"."""
+        return f"{self.percent} of the {'bytes' if self.cost == 'bytes' else 'time'}"
+
+    @property
+    def percent(self) -> str:
+        """The share as a text: "10 %"."""
+        return f"{self.part * 100:g} %"
+
+    def of(self, budget: Budget) -> float:
+        """Return the share of a setting's budget, in bytes or seconds."""
+        return self.part * (budget.bytes if self.cost == "bytes" else budget.seconds)
+
+
+SHARES = tuple(BudgetShare(cost, part) for cost in COSTS for part in PARTS)
 
 
 @dataclass(frozen=True)
@@ -22,9 +87,9 @@ class Cell:
     seed: int
 
     @property
-    def setting(self) -> Key:
+    def setting(self) -> SettingKey:
         """What it is compared within."""
-        return self.deployment, self.data, self.task
+        return SettingKey(self.deployment, self.data, self.task)
 
     @property
     def row(self) -> dict[str, Any]:
@@ -48,3 +113,8 @@ class Cell:
             raise UserError(f"{name!r} is not a cell; write {form}, as in campus/digits/static/power/sync/given/3")
         deployment, data, task, method, protocol, links = steps
         return cls(deployment, data, task, method, protocol, links, int(seed))
+
+
+def command(setting: SettingKey, contender: Contender, links: str = GIVEN) -> str:
+    """Return the command that runs all seeds of a contender alone in a setting."""
+    return f"{COMMAND} {setting}/{contender}/{links}"

@@ -1,39 +1,65 @@
-"""All that the page says, computed once from the tables and the budgets."""
+"""All that the page shows, computed once from the tables and the budgets.
+
+A setting that was also run with half of all clients' rates is compared at the same six budgets, among the contenders
+that were run with both.  The leader changes if another contender leads; significantly, if the one that led is then
+significantly below it.  Where nobody has a score in all seeds with one of the two, nothing is compared.
+
+Not modelled: other changes of the links, such as their latencies.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
-from fedsim.reference.cell import GIVEN
-from fedsim.reference.pairs import Pair, pairs
-from fedsim.reference.plan import Budget
+from fedsim.reference.cell import GIVEN, HALVED, SHARES, Budget, Budgets, BudgetShare, Contender, SettingKey
+from fedsim.reference.comparisons import Pair, Standings, pairs, standings
 from fedsim.reference.results import Results
-from fedsim.reference.scores import FINAL, FINISHED, scores, trained
-from fedsim.reference.sensitivity import Compared, sensitivity
-from fedsim.reference.standings import Standings, standings
-from fedsim.reference.terms import SHARES, Allowed, Contender, Setting, Share
-from fedsim.reference.to_target import Cost, costs, target
+from fedsim.reference.scores import FINAL, Cost, costs, scores, trained
+
+CONTENDER = [*Contender._fields]
+BEST = 0.9  # of the best mean final score: the target of costs
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One setting, with its links as given: the standings at the six budgets and at the end, costs and pairs."""
+    """One setting, with its links as given: the standings at the six budgets and at the end, costs and pairs.
 
-    setting: Setting
+    `target` is 90 % of the best mean final score.
+    """
+
+    setting: SettingKey
     budget: Budget
-    at: Mapping[Share, Standings]
+    at: Mapping[BudgetShare, Standings]
     final: Standings
     target: float
     costs: Mapping[Contender, Cost]
     pairs: tuple[Pair, ...]
     runs: pd.DataFrame  # the setting's rows of scores.scores
-    spent: Mapping[Contender, float]  # mean bytes at the end of the finished runs
 
     @property
-    def level_pairs(self) -> list[Pair]:
-        """The pairs that were tested and cannot be told apart."""
-        return [pair for pair in self.pairs if pair.tested and not pair.apart]
+    def tested(self) -> list[Pair]:
+        """The pairs with enough common seeds."""
+        return [pair for pair in self.pairs if pair.tested]
+
+
+@dataclass(frozen=True)
+class LinkComparison:
+    """The leaders of a setting at a budget, with the links as given and with halved ones.
+
+    `significant` says whether the one that led is then significantly below the other.
+    """
+
+    setting: SettingKey
+    budget: BudgetShare
+    given: Contender
+    halved: Contender
+    significant: bool
+
+    @property
+    def changes(self) -> bool:
+        """Whether another contender leads."""
+        return self.given != self.halved
 
 
 @dataclass(frozen=True)
@@ -41,39 +67,51 @@ class Findings:
     """The settings in order, and the comparisons with halved links."""
 
     outcomes: tuple[Outcome, ...]
-    halved: tuple[Compared, ...]
+    halved: tuple[LinkComparison, ...]
     courses: pd.DataFrame  # of all runs, see scores.trained
 
     @property
-    def flips(self) -> list[Compared]:
+    def changes(self) -> list[LinkComparison]:
         """The comparisons in which another contender leads with halved links."""
-        return [one for one in self.halved if one.flips]
-
-    def leaders(self, budget: Share) -> list[Contender]:
-        """Return the leaders at a budget, one a setting that has one."""
-        return [leader for one in self.outcomes if (leader := one.at[budget].leader)]
+        return [comparison for comparison in self.halved if comparison.changes]
 
 
-def findings(results: Results, budgets: Allowed) -> Findings:
+def findings(results: Results, budgets: Budgets) -> Findings:
     """Return what the tables say. Raises UserError for a setting without budgets, and for a run without a course."""
-    found, courses = scores(results, budgets), trained(results)
-    return Findings(tuple(_outcomes(results.cells, courses, found, budgets)), sensitivity(found), courses)
+    runs, courses = scores(results, budgets), trained(results)
+    outcomes = tuple(_outcomes(results.cells, courses, runs, budgets))
+    return Findings(outcomes, tuple(link_comparisons(runs)), courses)
 
 
-def _outcomes(cells: pd.DataFrame, courses: pd.DataFrame, found: pd.DataFrame, budgets: Allowed) -> Iterator[Outcome]:
-    cells = cells[cells["links"] == GIVEN]
-    given = found[found["links"] == GIVEN]
-    for key, own in cells.groupby([*Setting._fields]):
-        setting = Setting(*map(str, key))
-        runs = given[(given[[*Setting._fields]] == list(setting)).all(axis=1)]
-        names = [Contender(*map(str, name)) for name, _ in own.groupby(["method", "protocol"])]
-        at = {budget: standings(runs, str(budget), names) for budget in SHARES}
-        final = standings(runs, FINAL, names)
-        goal = target(final)
-        spent = own[own["status"].isin(FINISHED)].groupby(["method", "protocol"])["bytes"].mean()
+def _outcomes(cells: pd.DataFrame, courses: pd.DataFrame, runs: pd.DataFrame, budgets: Budgets) -> Iterator[Outcome]:
+    runs = runs[runs["links"] == GIVEN]
+    for key, started in cells[cells["links"] == GIVEN].groupby([*SettingKey._fields]):
+        setting = SettingKey(*map(str, key))
+        of_setting = runs[(runs[[*SettingKey._fields]] == list(setting)).all(axis=1)]
+        names = [Contender(*map(str, name)) for name, _ in started.groupby(CONTENDER)]
+        final = standings(of_setting, FINAL, names)
+        target = BEST * final.best
         yield Outcome(
-            setting, budgets[setting], at, final, goal,
-            {cost.contender: cost for cost in costs(own, courses, goal, final.seeds)},
-            pairs(runs, [row.contender for row in final.rows if row.kind != "none"]), runs,
-            {Contender(*name): float(spent[name]) for name in spent.index},
-        )  # fmt: skip
+            setting,
+            budgets[setting],
+            {share: standings(of_setting, str(share), names) for share in SHARES},
+            final,
+            target,
+            {cost.contender: cost for cost in costs(started, courses, target, final.seeds)},
+            pairs(of_setting, FINAL, [row.contender for row in final.scored]),
+            of_setting,
+        )
+
+
+def link_comparisons(runs: pd.DataFrame) -> Iterator[LinkComparison]:
+    """Yield what can be compared, setting by setting; `runs` are those of scores.scores."""
+    for key, of_setting in runs.groupby([*SettingKey._fields]):
+        given, halved = (of_setting[of_setting["links"] == links] for links in (GIVEN, HALVED))
+        pairs_of_links = ((given, halved), (halved, given))
+        both = [one.merge(other[CONTENDER].drop_duplicates()) for one, other in pairs_of_links]
+        for share in SHARES if len(both[0]) else ():
+            before, after = (standings(part, str(share)) for part in both)
+            if before.leader and after.leader:
+                then = after.of(before.leader)
+                below = then is not None and then.status == "below"
+                yield LinkComparison(SettingKey(*map(str, key)), share, before.leader, after.leader, below)

@@ -10,7 +10,6 @@ moments.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,19 @@ from pydantic import Field, ValidationError, model_validator
 
 from fedsim.core.errors import UserError
 from fedsim.core.units import Bytes, Count, Fraction, Seconds
-from fedsim.reference.cell import GIVEN, HALVED, Cell, Key
-from fedsim.scenario import wording, yaml_text
-from fedsim.scenario.part import Part
-from fedsim.scenario.section import Section
+from fedsim.reference.cell import GIVEN, HALVED, Budget, Cell, SettingKey
+from fedsim.scenario.part import Part, Section
+from fedsim.scenario.text import messages as wording
+from fedsim.scenario.text import yaml_text
 
 FILE = Path("scenarios/reference/plan.yaml")
-Keys = dict[str, Any]  # dotted keys of a scenario, and their values
+ScenarioKeys = dict[str, Any]  # dotted keys of a scenario, and their values
 
 
-class Task(Section):
+class PlanTask(Section):
     """What is learned: keys of the scenario, the splits scored, and how the data arrive."""
 
-    set: Keys = Field({})
+    set: ScenarioKeys = Field({})
     splits: list[str] = Field(["test"])
     arrive: Fraction | None = None
 
@@ -39,7 +38,7 @@ class Deployment(Section):
     """A deployment: its protocols, whose parts name the number of clients."""
 
     protocols: dict[str, Part]
-    set: Keys = Field({})
+    set: ScenarioKeys = Field({})
 
 
 class Method(Section):
@@ -48,7 +47,7 @@ class Method(Section):
     algorithm: Part
     tasks: list[str]
     protocols: list[str]
-    set: Keys = Field({})
+    set: ScenarioKeys = Field({})
 
 
 class Setting(Section):
@@ -85,27 +84,19 @@ class LeftOut(Section):
     why: str
 
 
-@dataclass(frozen=True)
-class Budget:
-    """Bytes on the wire, both directions together, and simulated seconds."""
-
-    bytes: float
-    seconds: float
-
-
 class Plan(Section):
     """The whole plan."""
 
     seeds: list[int] = Field(min_length=1)
     trials: Trials
-    data: dict[str, Keys]
-    tasks: dict[str, Task]
+    data: dict[str, ScenarioKeys]
+    tasks: dict[str, PlanTask]
     deployments: dict[str, Deployment]
     methods: dict[str, Method]
     settings: list[Setting]
     left_out: list[LeftOut] = Field([])
     pilot: str = Field(default="", description="What a first run said of how long the whole would take.")
-    notes: list[str] = Field([], description="What a reader of the page should know beside.")
+    notes: list[str] = Field([], description="What else a reader of the page should know.")
 
     @model_validator(mode="after")
     def _names(self) -> "Plan":
@@ -130,28 +121,30 @@ class Plan(Section):
         for name, method in self.methods.items():
             yield f"methods.{name}.tasks", method.tasks, self.tasks
 
-    def setting(self, key: Key) -> Setting:
+    def setting(self, key: SettingKey) -> Setting:
         """Return the setting of a deployment, data and task.  Raises UserError if the plan has none."""
-        for one in self.settings:
-            if (one.deployment, one.data) == key[:2] and key[2] in one.tasks:
-                return one
-        raise UserError(f"{FILE.name} has no setting {'/'.join(key)}")
+        for setting in self.settings:
+            if (setting.deployment, setting.data) == key[:2] and key.task in setting.tasks:
+                return setting
+        raise UserError(f"{FILE.name} has no setting {key}")
 
     @property
-    def budgets(self) -> dict[Key, Budget]:
+    def budgets(self) -> dict[SettingKey, Budget]:
         """The budgets of each setting."""
         return {
-            (one.deployment, one.data, task): Budget(one.bytes, one.time) for one in self.settings for task in one.tasks
+            SettingKey(setting.deployment, setting.data, task): Budget(setting.bytes, setting.time)
+            for setting in self.settings
+            for task in setting.tasks
         }
 
     def cells(self) -> Iterator[Cell]:
         """Yield all cells: those with links as given before those at half the rates, setting by setting."""
         for links in (GIVEN, HALVED):
-            for one in self.settings:
-                for task, protocols in one.run_with(links).items():
-                    for method, protocol in self._contenders(one, task, protocols):
+            for setting in self.settings:
+                for task, protocols in setting.run_with(links).items():
+                    for method, protocol in self._contenders(setting, task, protocols):
                         for seed in self.seeds:
-                            yield Cell(one.deployment, one.data, task, method, protocol, links, seed)
+                            yield Cell(setting.deployment, setting.data, task, method, protocol, links, seed)
 
     def _contenders(self, setting: Setting, task: str, protocols: list[str]) -> Iterator[tuple[str, str]]:
         for protocol in protocols:
@@ -173,5 +166,5 @@ def read(path: Path) -> Plan:
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}; run this in fedsim's own folder") from None
     except ValidationError as error:
-        found = wording.problems(error.errors(include_url=False), ())
-        raise UserError("\n".join(f"{path}: {problem}" for problem in found)) from None
+        problems = wording.problems(error.errors(include_url=False), ())
+        raise UserError("\n".join(f"{path}: {problem}" for problem in problems)) from None

@@ -12,65 +12,65 @@ deployments.
 Not modelled: a search for each deployment; an interaction of options with the protocol.
 """
 
+import csv
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fedsim.core import seeds
 from fedsim.core.span import Span
 from fedsim.core.whole_files import write_table
-from fedsim.point.folders import finished
+from fedsim.point.results.folders import finished, places
 from fedsim.reference import build, running
 from fedsim.reference.cell import GIVEN, Cell
-from fedsim.reference.plan import Keys, Plan
-from fedsim.reference.running import Bench, Place
-from fedsim.scenario import find, yaml_file
+from fedsim.reference.plan import Plan, ScenarioKeys
+from fedsim.reference.running import Bench, ReferenceFolders
+from fedsim.scenario.parts import find
 from fedsim.scenario.schema import Point
+from fedsim.scenario.text import yaml_file
 
 FILE = "trials.csv"
-COLUMNS = ["data", "task", "method", "trial", "point", "keys", "value"]
+COLUMNS = ["data", "task", "method", "trial", "run", "keys", "value"]
 LR = "training.lr"
 ONCE = "one_shot"  # the protocol of a single exchange
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One trial: of which data, task and method, its number from 1, and the keys tried.
+class PlanTrial:
+    """One trial: of which data, task and method, its number from 1, and the keys tried; the fields are COLUMNS.
 
-    `value` is None if it has not run or failed, `point` the identity of what was run.
+    `value` is None if it has not run or failed, `run` the identity of what was run.
     """
 
     data: str
     task: str
     method: str
-    number: int
-    keys: Keys
+    trial: int
+    keys: ScenarioKeys
     value: float | None = None
-    point: str = ""
+    run: str = ""
 
     @property
     def key(self) -> tuple[str, str, str, int]:
-        """What tells it from the others of a plan."""
-        return self.data, self.task, self.method, self.number
+        """Its identity in a plan: data, task, method and number."""
+        return self.data, self.task, self.method, self.trial
 
 
-def planned(plan: Plan) -> Iterator[Trial]:
+def planned(plan: Plan) -> Iterator[PlanTrial]:
     """Yield all trials of a plan."""
-    for data, task in dict.fromkeys((one.data, task) for one in plan.settings for task in one.tasks):
+    for data, task in dict.fromkeys((setting.data, task) for setting in plan.settings for task in setting.tasks):
         for name, method in plan.methods.items():
             if _cell(plan, data, task, name) is not None:
                 tunes = type(find.build("algorithm", method.algorithm)).tunes
                 for number in range(1, plan.trials.count + 1):
-                    yield Trial(data, task, name, number, _drawn(plan, name, number, tunes) if number > 1 else {})
+                    yield PlanTrial(data, task, name, number, _drawn(plan, name, number, tunes) if number > 1 else {})
 
 
-def _drawn(plan: Plan, method: str, number: int, tunes: Mapping[str, Span]) -> Keys:
+def _drawn(plan: Plan, method: str, number: int, tunes: Mapping[str, Span]) -> ScenarioKeys:
     low, high = map(math.log, plan.trials.lr)
     rate = seeds.generator(plan.trials.seed, f"reference/{number}/lr").uniform(low, high)
     options = {
@@ -92,14 +92,14 @@ def _of(span: Span, rng: np.random.Generator) -> int | float | str:
 
 def _cell(plan: Plan, data: str, task: str, method: str) -> Cell | None:
     """Return the cell that a trial runs, None where no setting with the data and task runs the method."""
-    for one in plan.settings:
+    for setting in plan.settings:
         for protocol in plan.methods[method].protocols:
-            if one.data == data and plan.has(one, task, method, protocol):
-                return Cell(one.deployment, data, task, method, protocol, GIVEN, plan.trials.seed)
+            if setting.data == data and plan.has(setting, task, method, protocol):
+                return Cell(setting.deployment, data, task, method, protocol, GIVEN, plan.trials.seed)
     return None
 
 
-def point(plan: Plan, folder: Path, trial: Trial) -> Point:
+def point(plan: Plan, folder: Path, trial: PlanTrial) -> Point:
     """Return the point of a trial, scored on validation data alone.  Raises UserError as build.point does."""
     cell = _cell(plan, trial.data, trial.task, trial.method)
     assert cell is not None
@@ -108,80 +108,70 @@ def point(plan: Plan, folder: Path, trial: Trial) -> Point:
     document = build.scenario(plan, folder, cell, chosen, 1.0 if once else plan.trials.share)
     yaml_file.lay(document, "measure.splits", [*plan.trials.splits], "splits")
     yaml_file.lay(document, "measure.every", "10 updates", "every")
-    given = yaml_file.validated(document)
-    whole = given.spelled_out()
-    axes = {"data": trial.data, "task": trial.task, "method": trial.method, "trial": trial.number}
-    return Point(whole.digest(), whole, axes, written=given.digest())
+    written = yaml_file.validated(document)
+    resolved = written.spelled_out()
+    axes = {"data": trial.data, "task": trial.task, "method": trial.method, "trial": trial.trial}
+    return Point(resolved.digest(), resolved, axes, written=written.digest())
 
 
 def search(
-    plan: Plan, place: Place, bench: Bench, only: Sequence[str] = (), without: Sequence[str] = ()
-) -> list[Trial]:
+    plan: Plan, place: ReferenceFolders, bench: Bench, only: Sequence[str] = (), without: Sequence[str] = ()
+) -> list[PlanTrial]:
     """Run the trials of a plan that have not been run, and write and return all of them.
 
     `only` names methods or data, none means all; `without` names data.
     """
-    known = {one.key: one for one in read(place.plan / FILE)}
-    wanted = {one.key: point(plan, place.plan, one) for one in planned(plan)}
+    known = {trial.key: trial for trial in read(place.plan / FILE)}
+    points = {trial.key: point(plan, place.plan, trial) for trial in planned(plan)}
     new = [
-        one
-        for one in planned(plan)
-        if not _ran(known.get(one.key), wanted[one.key])
-        and (not only or {one.method, one.data} & {*only})
-        and one.data not in without
+        trial
+        for trial in planned(plan)
+        if not _has_run(known.get(trial.key), points[trial.key])
+        and (not only or {trial.method, trial.data} & {*only})
+        and trial.data not in without
     ]
     folder = place.out / "trials"
     try:
-        running.sweep([wanted[one.key] for one in new], folder, place.data, bench)
+        running.sweep([points[trial.key] for trial in new], folder, place.data, bench)
     finally:
-        for one in new:
-            own = wanted[one.key].id
-            row = finished(folder / own)
+        folders = places(folder, points.values())
+        for trial in new:
+            run = points[trial.key].id
+            row = finished(folders[run])
             if row is not None:
-                known[one.key] = replace(one, value=row["score"], point=own)
-        kept = [known[key] for key in wanted if key in known]
-        write(kept, place.plan / FILE)
-    return kept
+                known[trial.key] = replace(trial, value=row["score"], run=run)
+        trials = [known[key] for key in points if key in known]
+        write(trials, place.plan / FILE)
+    return trials
 
 
-def _ran(one: Trial | None, wanted: Point) -> bool:
-    return one is not None and one.value is not None and one.point == wanted.id
+def _has_run(trial: PlanTrial | None, point: Point) -> bool:
+    return trial is not None and trial.value is not None and trial.run == point.id
 
 
-def chosen(trials: Sequence[Trial]) -> dict[tuple[str, str, str], Keys]:
+def chosen(trials: Sequence[PlanTrial]) -> dict[tuple[str, str, str], ScenarioKeys]:
     """Return the keys of the best valued trial of each data, task and method, the first of equals."""
-    best: dict[tuple[str, str, str], Keys] = {}
-    valued = [(one.value, one) for one in trials if one.value is not None]
-    for _, one in sorted(valued, key=lambda pair: pair[0], reverse=True):  # stable: equals keep their order
-        best.setdefault((one.data, one.task, one.method), one.keys)
+    best: dict[tuple[str, str, str], ScenarioKeys] = {}
+    valued = [(trial.value, trial) for trial in trials if trial.value is not None]
+    for _, trial in sorted(valued, key=lambda pair: pair[0], reverse=True):  # stable: equals keep their order
+        best.setdefault((trial.data, trial.task, trial.method), trial.keys)
     return best
 
 
-def read(path: Path) -> list[Trial]:
+def read(path: Path) -> list[PlanTrial]:
     """Return the trials in a file, none if there is no such file."""
     if not path.is_file():
         return []
-    table = pd.read_csv(path, dtype={"point": str}, keep_default_na=False, na_values={"value": [""]})
-    rows: list[dict[str, Any]] = table.to_dict("records")  # type: ignore[assignment]
-    return [
-        Trial(row["data"], row["task"], row["method"], int(row["trial"]), json.loads(row["keys"]),
-              None if row["value"] != row["value"] else float(row["value"]), row["point"])
-        for row in rows
-    ]  # fmt: skip
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            PlanTrial(
+                row["data"], row["task"], row["method"], int(row["trial"]), json.loads(row["keys"]),
+                float(row["value"]) if row["value"] else None, row["run"],
+            )
+            for row in csv.DictReader(file)
+        ]  # fmt: skip
 
 
-def write(trials: Sequence[Trial], path: Path) -> None:
+def write(trials: Sequence[PlanTrial], path: Path) -> None:
     """Write the trials, a row each."""
-    rows = [
-        {
-            "data": one.data,
-            "task": one.task,
-            "method": one.method,
-            "trial": one.number,
-            "point": one.point,
-            "keys": json.dumps(one.keys),
-            "value": one.value,
-        }
-        for one in trials
-    ]
-    write_table(path, COLUMNS, rows)
+    write_table(path, COLUMNS, [{**vars(trial), "keys": json.dumps(trial.keys)} for trial in trials])

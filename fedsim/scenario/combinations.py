@@ -4,8 +4,8 @@
     vary:  {KEY: [VALUES]}             one axis at a time, the others at the scenario's own value, for each combination
     when:  {KEY: {VALUE: {KEY: ...}}}  what else is set in the points in which KEY has that value
 
-An axis takes precedence over `when`, so both may name the same key.  It works on plain mappings, as a file holds them.
-Not modelled: conditions on two keys at once, and axes under `when`.
+An axis takes precedence over `when`, so both may name the same key.  It works on plain mappings, as a file
+holds them.  Not modelled: conditions on two keys at once, and axes under `when`.
 """
 
 import copy
@@ -43,24 +43,24 @@ def resolve(plain: Mapping[str, Any], model: type[S]) -> list[Combination[S]]:
     """
     base = {key: value for key, value in plain.items() if key not in UNROLLED}
     listed = {kind: plain.get(kind, {}) for kind in UNROLLED}
-    varied = {key: _with_own(values, at(base, key)) for key, values in listed["vary"].items()}
+    varied = {key: _with_own(values, grid.at(base, key)) for key, values in listed["vary"].items()}
     axes = {**listed["grid"], **varied}
     labels = {axis: grid.labels(values) for axis, values in axes.items()}
-    own = {axis: len(values) - 1 for axis, values in varied.items()}
-    found: dict[Problem, None] = {}
+    last_place = {axis: len(values) - 1 for axis, values in varied.items()}
+    faults: dict[Problem, None] = {}
     resolved = []
     for chosen in _chosen(listed["grid"], varied):
         places = {axis: _place(listed, axis, axes[axis][number]) for axis, number in chosen.items()}
         try:
             raw = _laid(base, {axis: axes[axis][number] for axis, number in chosen.items()}, model)
             _accompany(raw, listed["when"], [*chosen], places, model)
-            shown = {axis: labels[axis][(own | chosen)[axis]] for axis in axes}
+            shown = {axis: labels[axis][(last_place | chosen)[axis]] for axis in axes}
             resolved.append(Combination(model.model_validate(raw), shown, places))
         except ValueError as error:
             for problem in grid.plain_problems(error, model):
-                found.setdefault(Problem(blame(problem.key, places), problem.message))
-    if found:
-        raise ScenarioError([*found])
+                faults.setdefault(Problem(blame(problem.key, places), problem.message))
+    if faults:
+        raise ScenarioError([*faults])
     return resolved
 
 
@@ -71,24 +71,24 @@ def problems(scenario: BaseModel, plain: Mapping[str, Any], refused: frozenset[s
     """
     refused = refused | {*UNROLLED}
     listed = {kind: plain.get(kind, {}) for kind in UNROLLED}
-    found = [problem for kind in AXES for problem in grid.problems(scenario, listed[kind], refused, where=kind)]
+    faults = [problem for kind in AXES for problem in grid.problems(scenario, listed[kind], refused, where=kind)]
     for key in listed["vary"]:
         if key in listed["grid"]:
-            found.append(Problem(f"vary.{key}", "is an axis of 'grid' too; keep one of them"))
-        elif not grid.lost(scenario, key) and at(plain, key) is MISSING:
+            faults.append(Problem(f"vary.{key}", "is an axis of 'grid' too; keep one of them"))
+        elif not grid.lost(scenario, key) and grid.at(plain, key) is grid.MISSING:
             message = "has no value of its own while the other axes are varied; set one outside 'vary'"
-            found.append(Problem(f"vary.{key}", f"{key!r} {message}"))
+            faults.append(Problem(f"vary.{key}", f"{key!r} {message}"))
     for key, companions in listed["when"].items():
         if wrong := grid.lost(scenario, key):
-            found.append(Problem(f"when.{key}", wrong))
+            faults.append(Problem(f"when.{key}", wrong))
         for value, settings in companions.items():
             for setting in settings:
                 where = f"when.{key}.{value}.{setting}"
                 if setting.split(".")[0] in refused or setting == key:
-                    found.append(Problem(where, f"{setting!r} cannot be set under 'when'; set the key itself"))
+                    faults.append(Problem(where, f"{setting!r} cannot be set under 'when'; set the key itself"))
                 elif wrong := grid.lost(scenario, setting):
-                    found.append(Problem(where, wrong))
-    return found
+                    faults.append(Problem(where, wrong))
+    return faults
 
 
 def blame(key: str, places: Mapping[str, str]) -> str:
@@ -99,38 +99,25 @@ def blame(key: str, places: Mapping[str, str]) -> str:
     return key
 
 
-MISSING = object()
-
-
-def at(raw: Any, key: str) -> Any:
-    """Return the value of a dotted key of a plain mapping, or MISSING."""
-    for step in key.split("."):
-        if isinstance(raw, list):
-            raw = raw[int(step)] if step.isdecimal() and int(step) < len(raw) else MISSING
-        else:
-            raw = raw.get(step, MISSING) if isinstance(raw, dict) else MISSING
-    return raw
-
-
 def _place(listed: Mapping[str, Axes], axis: str, value: Any) -> str:
     kind = "vary" if axis in listed["vary"] else "grid"
     return f"{kind}.{axis}.{listed[kind][axis].index(value)}"
 
 
-def _with_own(values: Sequence[Any], own: Any) -> list[Any]:
+def _with_own(values: Sequence[Any], current: Any) -> list[Any]:
     """Return the values with the scenario's own last, written as in the list if it is there."""
-    text = units.canonical(own)
+    text = units.canonical(current)
     same = [value for value in values if units.canonical(value) == text]
-    return [*(value for value in values if value not in same), *(same or [own])]
+    return [*(value for value in values if value not in same), *(same or [current])]
 
 
 def _chosen(axes: Axes, varied: Axes) -> Iterator[dict[str, int]]:
     """Yield the indices of the chosen values: of the whole grid, and of at most one varied axis."""
     for numbers in itertools.product(*(range(len(values)) for values in axes.values())):
-        whole = dict(zip(axes, numbers, strict=True))
-        yield whole
+        point = dict(zip(axes, numbers, strict=True))
+        yield point
         for axis, values in varied.items():
-            yield from ({**whole, axis: number} for number in range(len(values) - 1))
+            yield from ({**point, axis: number} for number in range(len(values) - 1))
 
 
 def _laid(base: dict[str, Any], chosen: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
@@ -145,7 +132,7 @@ def _accompany(
 ) -> None:
     """Apply `when` in place, except to axes; record in `places` which entry set each key."""
     for key, companions in when.items():
-        value = at(raw, key)
+        value = grid.at(raw, key)
         for chosen, settings in companions.items():
             if chosen != _name(value):
                 continue

@@ -1,16 +1,17 @@
 """The section `costs`: what a run takes in energy, carbon and money; without it nothing of that is computed.
 
-Values that are left out are defaults with published sources (fedsim/net/inputs/energy.py, carbon.py).  Countries and
-classes of devices that a scenario needs are checked where the clients are known (fedsim/point/costing.py).
+Values that are left out are defaults with published sources (fedsim/net/measurements/energy.py, carbon.py).
+Countries and classes of devices that a scenario needs are checked where the clients are known
+(fedsim/point/build/costing.py).
 """
 
-import math
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_serializer, model_validator
 
+from fedsim.core.units import NonNegative
 from fedsim.scenario.deployment import DeviceClass
-from fedsim.scenario.section import Section
+from fedsim.scenario.part import Section
 
 LinkKind = Literal["wifi", "lte", "ethernet"]
 
@@ -18,9 +19,9 @@ LinkKind = Literal["wifi", "lte", "ethernet"]
 class Range(Section):
     """An estimate: one number, or a low, a typical and a high one."""
 
-    low: float = Field(ge=0)
-    typical: float = Field(ge=0)
-    high: float = Field(ge=0)
+    low: NonNegative
+    typical: NonNegative
+    high: NonNegative
 
     @model_validator(mode="before")
     @classmethod
@@ -31,15 +32,13 @@ class Range(Section):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        if not all(map(math.isfinite, (self.low, self.typical, self.high))):
-            raise ValueError("an estimate must be finite")
         if not self.low <= self.typical <= self.high:
             raise ValueError(f"low {self.low:g}, typical {self.typical:g}, high {self.high:g} are not in this order")
         return self
 
     @model_serializer(mode="wrap")
-    def _short(self, whole: Any) -> Any:
-        return self.low if self.low == self.high else whole(self)
+    def _short(self, serialize: Any) -> Any:
+        return self.low if self.low == self.high else serialize(self)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:

@@ -1,30 +1,29 @@
 """The sections `clients`, `network` and `server`: the computers of a run, and what connects them.
 
-Defaults that depend on several keys, on a profile or on a table are filled in elsewhere (fedsim/net/inputs/,
-fedsim/point/fleet.py).
+Defaults that depend on several keys, on a profile or on a table are filled in elsewhere
+(fedsim/net/measurements/, fedsim/point/build/fleet.py).
 """
 
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_serializer, model_validator
 
-from fedsim.core.table import File
-from fedsim.core.units import Bytes, Count, Flops, FlopsDraw, Fraction, Rate, RateDraw, SecondsDraw
-from fedsim.scenario.part import Part
-from fedsim.scenario.section import Section
+from fedsim.core.table import FilePath
+from fedsim.core.units import Bytes, Count, Flops, FlopsDraw, Fraction, Positive, Rate, RateDraw, SecondsDraw
+from fedsim.scenario.part import Part, Section
 
 DeviceClass = Literal["phone", "laptop", "jetson", "server"]
 
 
 class MeasuredSpeed(Section):
-    """Speeds of devices drawn from measurements (fedsim/net/inputs/devices.py)."""
+    """Speeds of devices drawn from measurements (net/measurements/devices.py)."""
 
     measured: Literal["phones"] = Field(description="The devices, by how common their models are.")
     level: Flops = Field(description="Speed of the median device; it depends on framework and model.")
 
 
 class ClassSpeed(Section):
-    """Speeds of devices of several classes, from the peaks of one model of each (fedsim/net/inputs/devices.py)."""
+    """Speeds of devices of several classes, from the peaks of one model of each."""
 
     classes: dict[DeviceClass, Fraction] = Field(description="Shares of the clients by class of their devices.")
     efficiency: Fraction = Field(
@@ -47,7 +46,7 @@ Speed = Annotated[
 ]
 
 
-class Clients(Section):
+class ClientsSection(Section):
     """The number of clients, their speed, and how those to ask are chosen."""
 
     count: Count | None = Field(default=None, description="Number of clients; default: as many as the table lists.")
@@ -55,7 +54,7 @@ class Clients(Section):
         default=None,
         description="Floating-point operations per second: a draw, measured devices at a level, or classes.",
     )
-    table: File | None = Field(
+    table: FilePath | None = Field(
         default=None,
         description="CSV of clients: client, uplink_mbps, downlink_mbps, rtt_ms, jitter_ms, loss_up, loss_down, "
         "gflops, up_burst_bytes, down_burst_bytes, up_buffer_bytes, down_buffer_bytes, country; missing values are "
@@ -82,7 +81,7 @@ class CodecSection(Section):
     down: Part | None = None
 
 
-class Connection(Section):
+class ConnectionSection(Section):
     """Which messages open a connection, and what one that stays open does."""
 
     kind: Literal["fresh", "exchange", "kept"] = Field(
@@ -108,7 +107,7 @@ class Connection(Section):
 
 
 class Measured(Section):
-    """Access links drawn from measurements by country (fedsim/net/inputs/measured.py)."""
+    """Access links drawn from measurements by country (fedsim/net/measurements/measured.py)."""
 
     country: str | None = Field(default=None, description="Code of two letters (ISO 3166) of all clients' country.")
     countries: dict[str, Fraction] | None = Field(
@@ -130,8 +129,8 @@ class MeasuredProfile(Section):
 
 def _kind(value: Any) -> str:
     """Return which kind of profile a value describes; the tags have a dash, so that no message shows them."""
-    whole = isinstance(value, MeasuredProfile) or (isinstance(value, dict) and "measured" in value)
-    return "measured-links" if whole else "rounded-links"
+    is_measured = isinstance(value, MeasuredProfile) or (isinstance(value, dict) and "measured" in value)
+    return "measured-links" if is_measured else "rounded-links"
 
 
 Profile = Annotated[
@@ -140,7 +139,7 @@ Profile = Annotated[
 ]
 
 
-class Network(Section):
+class NetworkSection(Section):
     """Links, topology, connections, codecs and effects."""
 
     @model_validator(mode="before")
@@ -159,25 +158,24 @@ class Network(Section):
     latency: SecondsDraw | None = Field(default=None, description="One way.")
     uplink: RateDraw | None = None
     downlink: RateDraw | None = None
-    rate_factor: float = Field(
-        default=1.0,
-        gt=0,
-        allow_inf_nan=False,
-        description="Factor of all clients' access rates, whatever they come from: 0.5 halves them.",
+    rate_factor: Positive = Field(
+        default=1.0, description="Factor of all clients' access rates, whatever they come from: 0.5 halves them."
     )
     server: ServerLink = ServerLink()
     effects: list[Part] = Field(default=[])
     codec: CodecSection = CodecSection()
     congestion_control: Literal["cubic", "reno", "bbr"] = "cubic"
     tls_rtts: int = Field(default=0, ge=0, description="Round trips of the encryption's handshake.")
-    connection: Connection = Connection()
+    connection: ConnectionSection = ConnectionSection()
     transport: Part = Part(name="tcp")
-    tcp: dict[str, Any] = Field(default={}, description="Further constants of the transfer model (fedsim/net/tcp.py).")
+    tcp: dict[str, Any] = Field(
+        default={}, description="Further constants of the transfer model (fedsim/net/tcp/laws.py)."
+    )
 
     @model_serializer(mode="wrap")
-    def _without_the_factor(self, whole: Any) -> Any:
+    def _without_the_factor(self, serialize: Any) -> Any:
         """Leave out a factor that changes nothing: points keep the ids that they had before there was one."""
-        return {key: value for key, value in whole(self).items() if key != "rate_factor" or value != 1.0}
+        return {key: value for key, value in serialize(self).items() if key != "rate_factor" or value != 1.0}
 
 
 class Server(Section):

@@ -1,7 +1,10 @@
 """Dotted keys and axes: resolving and setting keys, and naming an axis's values.
 
-It works on plain mappings, as a file holds them, and on the pydantic class that reads them, which defines the keys.
-`combinations` says which values are combined.
+It works on plain mappings, as a file holds them, and on the pydantic class that reads them, which defines the
+keys.  `combinations` says which values are combined.
+
+`places` finds the valid places of a misplaced key, for messages: it searches the sections, and the options of
+fedsim's own parts that the scenario names.
 """
 
 import copy
@@ -15,7 +18,11 @@ from pydantic import BaseModel, ValidationError
 
 from fedsim.core import units
 from fedsim.core.errors import Problem, ScenarioError
-from fedsim.scenario import elsewhere, wording
+from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find, lookup, source
+from fedsim.scenario.text import messages as wording
+
+MISSING = object()
 
 
 class GridError(ValueError):
@@ -28,7 +35,7 @@ class GridError(ValueError):
 
 
 def put(raw: dict[str, Any], key: str, value: Any, model: type[BaseModel]) -> None:
-    """Set a dotted key of a plain mapping in place; a part's name, or a section's first key, grows into a mapping.
+    """Set a dotted key of a plain mapping in place; a part's or section's short form grows into a mapping.
 
     Raises ValueError if the key leads through a value without keys.
     """
@@ -48,6 +55,16 @@ def put(raw: dict[str, Any], key: str, value: Any, model: type[BaseModel]) -> No
         here[_index(here, step, key) if isinstance(here, list) else step] = inside
         here = inside
     here[_index(here, last, key) if isinstance(here, list) else last] = value
+
+
+def at(raw: Any, key: str) -> Any:
+    """Return the value of a dotted key of a plain mapping, or MISSING."""
+    for step in key.split("."):
+        if isinstance(raw, list):
+            raw = raw[int(step)] if step.isdecimal() and int(step) < len(raw) else MISSING
+        else:
+            raw = raw.get(step, MISSING) if isinstance(raw, dict) else MISSING
+    return raw
 
 
 def names(model: Any, path: Sequence[Any]) -> list[str]:
@@ -75,39 +92,39 @@ def problems(
     scenario: BaseModel, axes: Mapping[str, Sequence[Any]], refused: frozenset[str], where: str = "grid"
 ) -> list[Problem]:
     """Return the problems of the axes themselves: unknown keys, no values, repeated values."""
-    found = []
+    faults = []
     for key, values in axes.items():
         if key in refused or key.split(".")[0] in refused:
-            found.append(Problem(f"{where}.{key}", f"{key!r} changes no result and cannot be an axis; set it outside"))
+            faults.append(Problem(f"{where}.{key}", f"{key!r} changes no result and cannot be an axis; set it outside"))
         elif wrong := lost(scenario, key):
-            found.append(Problem(f"{where}.{key}", wrong))
+            faults.append(Problem(f"{where}.{key}", wrong))
         elif not values:
-            found.append(Problem(f"{where}.{key}", "the axis has no values; give it some or leave it out"))
+            faults.append(Problem(f"{where}.{key}", "the axis has no values; give it some or leave it out"))
         texts = [repr(units.canonical(value)) for value in values]
         for number, value in enumerate(texts):
             if value in texts[:number]:
-                found.append(
+                faults.append(
                     Problem(f"{where}.{key}.{number}", f"the axis has {_compact(values[number])} twice; keep one")
                 )
-    return found
+    return faults
 
 
 def plain_problems(error: ValueError, model: type[BaseModel], data: Any = None) -> list[Problem]:
     """Return the problems behind a validation error of a scenario that was written as `data`."""
     if not isinstance(error, ValidationError):
         return [Problem("grid", str(error))]
-    found = error.errors(include_url=False)
-    inner = [e["ctx"]["error"] for e in found if isinstance(e.get("ctx", {}).get("error"), GridError)]
+    errors = error.errors(include_url=False)
+    inner = [e["ctx"]["error"] for e in errors if isinstance(e.get("ctx", {}).get("error"), GridError)]
     if inner:
         return [problem for grid_error in inner for problem in grid_error.problems]
-    told = wording.problems(
-        found, known=lambda path: names(model, path), elsewhere=lambda word: elsewhere.places(word, model, data)
+    sentences = wording.problems(
+        errors, known=lambda path: names(model, path), elsewhere=lambda word: places(word, model, data)
     )
-    return [Problem(_written_at(problem.key, data, model), problem.message) for problem in told]
+    return [Problem(_written_at(problem.key, data, model), problem.message) for problem in sentences]
 
 
 def _written_at(key: str, data: Any, model: type[BaseModel]) -> str:
-    """Return the key in the file: that of the axis's first value where `filled` has set the key from the grid."""
+    """Return the key in the file: that of the axis's first value where `filled` has set it."""
     axes = data.get("grid") if isinstance(data, dict) else None
     for axis in axes if isinstance(axes, dict) else ():
         if (key == axis or key.startswith(f"{axis}.")) and _absent(data, str(axis), model):
@@ -134,18 +151,17 @@ def _bare(value: Any) -> Any:
 
 def _labels(values: Sequence[Any]) -> list[Any]:
     parts = [value for value in values if isinstance(value, dict) and "name" in value]
-    if not parts:
-        return [_compact(value) for value in values]
-    shared = {key for key in parts[0] if all(key in part and part[key] == parts[0][key] for part in parts)} - {"name"}
-    for hidden in ({key for part in parts for key in part} - {"name"}, shared):
-        short = [_without(value, hidden) if isinstance(value, dict) else value for value in values]
-        if len({str(_compact(value)) for value in short}) == len(values):
-            return [_compact(value) for value in short]
-    return [_compact(value) for value in values]
+    options = {key for part in parts for key in part} - {"name"}
+    shared = {key for key in options if all(key in part and part[key] == parts[0][key] for part in parts)}
+    for hidden in (options, shared, set[str]()):
+        short = [_compact(_without(value, hidden)) for value in values]
+        if len(set(map(str, short))) == len(values):
+            break
+    return short
 
 
-def _without(part: dict[str, Any], keys: set[str]) -> dict[str, Any]:
-    return {key: value for key, value in part.items() if key not in keys}
+def _without(value: Any, keys: set[str]) -> Any:
+    return {key: inner for key, inner in value.items() if key not in keys} if isinstance(value, dict) else value
 
 
 def refuse_twins(points: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
@@ -154,7 +170,7 @@ def refuse_twins(points: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     for name, axes in points:
         if name in seen:
             pair = " and ".join(", ".join(f"{k}: {v}" for k, v in each.items()) for each in (seen[name], axes))
-            raise ScenarioError([Problem("grid", f"two points mean the same ({pair}); keep one")])
+            raise ScenarioError([Problem("grid", f"two runs are the same ({pair}); keep one")])
         seen[name] = axes
 
 
@@ -181,8 +197,8 @@ def lost(scenario: BaseModel, key: str) -> str:
             here = here[int(step)]
         elif _is_section(type(here)):
             if step not in type(here).model_fields:
-                found = elsewhere.places(steps[-1], type(scenario), scenario.model_dump(mode="json"))
-                return f"there is no key {key!r}{wording.no_such_key(step, names(type(here), ()), found)}"
+                elsewhere = places(steps[-1], type(scenario), scenario.model_dump(mode="json"))
+                return f"there is no key {key!r}{wording.no_such_key(step, names(type(here), ()), elsewhere)}"
             here = getattr(here, step)
         elif isinstance(here, BaseModel | dict):
             return "" if step else f"{key!r} ends in a dot"
@@ -230,3 +246,41 @@ def _index(items: list[Any], step: str, key: str) -> int:
     if not step.isdecimal() or int(step) >= len(items):
         raise ValueError(f"{key!r}: {step!r} is not one of the {len(items)} entries, counted from 0")
     return int(step)
+
+
+def places(word: str, model: type[BaseModel], data: Any) -> list[str]:
+    """Return the dotted keys that end in this word, ignoring case; `data` is the scenario as written."""
+    keys = (*_of_sections(model, ""), *_of_parts(data))
+    return [key for key in keys if key.lower().endswith(f".{word.lower()}")]
+
+
+def _of_sections(model: type[BaseModel], above: str) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield above + name
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if _is_section(kind):
+                yield from _of_sections(kind, f"{above}{name}.")
+
+
+def _of_parts(data: Any) -> Iterator[str]:
+    for kind, known in find.KINDS.items():
+        value = at(data, known.key)
+        parts = {known.key: value}
+        if isinstance(value, list):
+            parts = {f"{known.key}.{number}": part for number, part in enumerate(value)}
+        elif kind == "codec" and isinstance(value, dict):
+            parts = {f"{known.key}.{way}": part for way, part in value.items()}
+        for key, part in parts.items():
+            name = part.get("name") if isinstance(part, dict) else part
+            yield from (f"{key}.{option}" for option in (_options(kind, name) if isinstance(name, str) else ()))
+
+
+def _options(kind: str, name: str) -> list[str]:
+    module = find.module_of(kind, name)
+    path = lookup.file_of(module) if module else None
+    if path is None or not lookup.is_fedsims(path):
+        return []  # a hint runs nobody else's code
+    try:
+        return [option.name for option in source.option_fields(find.find(kind, Part(name=name), kind))]
+    except ScenarioError:
+        return []  # reported by the check of the part

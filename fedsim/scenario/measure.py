@@ -1,24 +1,17 @@
 """The section `measure`: what is scored, how often, and when the run ends.
 
 Whether a task has such predictions, and a stream such splits, is checked where something is learned
-(fedsim/learner/asked.py).
+(fedsim/learner/scoring/split.py).
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator as After
 from pydantic import BeforeValidator as Before
 from pydantic import Field, model_serializer, model_validator
 
-from fedsim.core.units import Bytes, Count, Energy, Every, Fraction, Mass, Seconds, Updates
-from fedsim.scenario import wording
-from fedsim.scenario.section import Section
-
-
-def _positive(budget: float) -> float:
-    if budget == 0:
-        raise ValueError("a budget of 0 is used up before anything happens; give more, or leave it out")
-    return budget
+from fedsim.core.units import Bytes, Count, Duration, Energy, Every, Fraction, Mass, Updates
+from fedsim.scenario.part import Section, ShortSection
+from fedsim.scenario.text import messages as wording
 
 
 def _distinct(values: Any) -> Any:
@@ -27,25 +20,23 @@ def _distinct(values: Any) -> Any:
     return values
 
 
-Scored = Literal[
-    "train", "val", "test", "all_periods", "held_out", "pooled", "across", "all_pairs", "own_pairs", "cut_pairs"
-]
+def _without_options(value: Any) -> Any:
+    if isinstance(value, dict):
+        raise ValueError("a metric or a split has no options: write its name")
+    return value
+
+
+Named = Annotated[str, Before(_without_options)]
 Heuristic = Literal["degree", "common_neighbours", "persistence", "foreign_neighbours"]
 
 
-SPLITS = (
-    "What is scored, of the periods that clients have met; 'all_periods': the test vertices of all periods of the "
-    "stream, met or not, the same test at every moment; 'held_out': the vertices that no client owns; 'pooled': all "
-    "clients' test vertices as one graph; 'across': links between clients, where links are predicted on snapshots; "
-    "'all_pairs', 'own_pairs', 'cut_pairs': there, too, pairs that are the same test for every run: "
-    "all, those within clients, and those between them."
-)
+SPLITS = "What is scored: names of files in fedsim/learner/scoring/splits/ (see --list split) or in your own splits/."
 
 
 OVER = (
-    "What a score of several clients is of, where the metric is no mean over vertices or links (macro F1, AUC, average "
+    "What a score of several clients is of, where the metric is no mean over nodes or links (macro F1, AUC, average "
     "precision, MRR): 'predictions': all that they predict at one moment, as one test; 'clients': the mean of their "
-    "own scores, by the number of vertices or links."
+    "own scores, by the number of nodes or links."
 )
 
 
@@ -57,34 +48,35 @@ TARGET_ON = (
 
 
 SPENT = "as typical figures have it; needs a section costs."
+PositiveBytes = Annotated[Bytes, Field(gt=0)]
 COSTLY = ("energy", "carbon", "usd")
 
 
-class Until(Section):
+class Until(ShortSection):
     """The end of the run: a time, or budgets (fedsim/clock/budget.py); the first one used up ends it."""
 
-    time: Annotated[Seconds | None, After(_positive)] = Field(default=None, description="Simulated.")
+    short_key, short_types = "time", (str, int, float)
+    short_schema: ClassVar = {"type": "string", "examples": ["10 min"]}
+
+    time: Duration | None = Field(default=None, description="Simulated.")
     updates: Count | None = None
-    bytes: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="Up and down, on the wire.")
-    bytes_up: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="From clients, on the wire.")
-    bytes_down: Annotated[Bytes | None, After(_positive)] = Field(default=None, description="To clients, on the wire.")
+    bytes: PositiveBytes | None = Field(default=None, description="Up and down, on the wire.")
+    bytes_up: PositiveBytes | None = Field(default=None, description="From clients, on the wire.")
+    bytes_down: PositiveBytes | None = Field(default=None, description="To clients, on the wire.")
 
-    energy: Annotated[Energy | None, After(_positive)] = Field(default=None, description=f"Of all; {SPENT}")
-    carbon: Annotated[Mass | None, After(_positive)] = Field(default=None, description=f"Of CO2 equivalent; {SPENT}")
-    usd: Annotated[float | None, Field(ge=0), After(_positive)] = Field(default=None, description=f"Of all; {SPENT}")
+    energy: Annotated[Energy, Field(gt=0)] | None = Field(default=None, description=f"Of all; {SPENT}")
+    carbon: Annotated[Mass, Field(gt=0)] | None = Field(default=None, description=f"Of CO2 equivalent; {SPENT}")
+    usd: float | None = Field(default=None, gt=0, description=f"Of all; {SPENT}")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _grown(cls, value: Any) -> Any:
-        if isinstance(value, str | int | float):
-            return {"time": value}
-        if value == {}:
-            raise ValueError(f"names no budget; there are {', '.join(cls.model_fields)}")
-        return value
+    @model_validator(mode="after")
+    def _has_a_budget(self) -> Self:
+        if not self.model_dump():
+            raise ValueError(f"names no budget; there are {', '.join(type(self).model_fields)}")
+        return self
 
     @model_serializer(mode="wrap")
-    def _short(self, whole: Any) -> Any:
-        given = {name: value for name, value in whole(self).items() if value is not None}
+    def _short(self, serialize: Any) -> Any:
+        given = {name: value for name, value in serialize(self).items() if value is not None}
         return given["time"] if set(given) == {"time"} else given
 
     def limits(self) -> dict[str, float]:
@@ -102,23 +94,16 @@ class Until(Section):
         """Whether there is a budget of energy, carbon or money."""
         return any(name in COSTLY for name in self.limits())
 
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
-        """Describe both ways of writing it."""
-        return {"anyOf": [{"type": "string", "examples": ["10 min"]}, handler.resolve_ref_schema(handler(schema))]}
-
 
 class Measure(Section):
     """What is scored, how often, and when the run ends."""
 
-    metrics: Annotated[list[str], Before(_distinct), Field(min_length=1)] = Field(default=["accuracy"])
+    metrics: Annotated[list[Named], Before(_distinct), Field(min_length=1)] = Field(default=["accuracy"])
     over: Literal["predictions", "clients"] = Field(default="predictions", description=OVER)
     models: Annotated[list[Literal["global", "local"]], Before(_distinct), Field(min_length=1)] = Field(
         default=["global"]
     )
-    splits: Annotated[list[Scored], Before(_distinct), Field(min_length=1, description=SPLITS)] = Field(
-        default=["test"]
-    )
+    splits: Annotated[list[Named], Before(_distinct), Field(min_length=1, description=SPLITS)] = Field(default=["test"])
     heuristics: Annotated[list[Heuristic], Before(_distinct)] = Field(
         default=[], description="Scorers without a model, on the pairs that are the same for every run."
     )
@@ -130,12 +115,18 @@ class Measure(Section):
         default=False, description="Record everything that every client receives, array by array: views/."
     )
 
+    keep: Literal["weights"] | None = Field(
+        default=None, description="What a run leaves beside its tables: weights, the state dict of its final model "
+        "(model.pt).",
+    )  # fmt: skip
+
     @model_serializer(mode="wrap")
-    def _short(self, whole: Any) -> Any:
-        """Leave out how scores are pooled where that is the default: points keep the ids that they had before."""
-        return {key: value for key, value in whole(self).items() if key != "over" or value != "predictions"}
+    def _short(self, serialize: Any) -> Any:
+        """Leave out later keys where they have their defaults, so that points keep their ids."""
+        usual = {"over": "predictions", "keep": None}
+        return {key: value for key, value in serialize(self).items() if key not in usual or value != usual[key]}
 
     @property
     def on_fixed_test(self) -> bool:
-        """Whether a target counts on the test vertices of all periods, arrived or not."""
+        """Whether a target counts on the test nodes of all periods, arrived or not."""
         return self.target is not None and self.target_on == "all_periods" and self.splits[0] == "test"

@@ -1,13 +1,43 @@
-"""A part of a scenario: the name of a file, with options for the class that the file holds.
+"""What a scenario consists of: sections with known keys, and parts, each a file's name with options.
 
-The options stay as written: which there are, and of which types, is said by the part's own file (`find.py`).
+Options of a part stay as written: which there are, and of which types, is said by the part's own file
+(`find.py`).
 """
 
 from inspect import cleandoc
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_serializer, model_validator
+
+
+class Section(BaseModel):
+    """A mapping with known keys only, fixed once it is read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ShortSection(Section):
+    """A section that may also be written as the value of one of its keys."""
+
+    short_key: ClassVar[str]
+    short_types: ClassVar[tuple[type, ...]]
+    short_schema: ClassVar[dict[str, Any]]  # in JSON's terms
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_short(cls, value: Any) -> Any:
+        if isinstance(value, cls.short_types):
+            return {cls.short_key: value}
+        if not isinstance(value, dict | cls):
+            keys = ", ".join(cls.model_fields)
+            raise ValueError(f"{_shown(value)}: write its {cls.short_key}, or a mapping with the keys {keys}")
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        """Describe both ways of writing it."""
+        return {"anyOf": [cls.short_schema, handler.resolve_ref_schema(handler(schema))]}
 
 
 class Part(BaseModel):
@@ -29,8 +59,7 @@ class Part(BaseModel):
         if isinstance(value, Part):
             return value
         if not isinstance(value, dict):
-            shown = "nothing" if value is None else repr(value)
-            raise ValueError(f"{shown}: must be the name of a file, or {{name: ..., option: ...}}")
+            raise ValueError(f"{_shown(value)}: must be the name of a file, or {{name: ..., option: ...}}")
         if "name" not in value:
             raise ValueError("lacks the key 'name': write the name of a file, or {name: ..., option: ...}")
         if odd := next((key for key, inner in value.items() if isinstance(inner, float) and not isfinite(inner)), None):
@@ -48,3 +77,7 @@ class Part(BaseModel):
         """Describe both ways of writing a part."""
         named = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
         return {"anyOf": [{"type": "string"}, named], "description": cleandoc(cls.__doc__ or "")}
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else repr(value)

@@ -1,8 +1,8 @@
 """The pydantic model of a scenario file, and the points of its grid.
 
-Values are in SI units once validated; a dump in JSON mode writes them as texts with units that read back exactly.
-Parts' options stay as written, and those of a point include every default.  The sections are described in modules
-of their own, and axes are combined in `combinations.py`.  Nothing here imports torch.
+Values are in SI units once validated; a dump in JSON mode writes them as texts with units that read back
+exactly.  Parts' options stay as written, and those of a point include every default of their classes, which
+are imported.  The sections are described in modules of their own, and axes are combined in `combinations.py`.
 """
 
 import hashlib
@@ -18,21 +18,20 @@ from pydantic import Field, WithJsonSchema, model_validator
 from fedsim.core import units
 from fedsim.core.errors import Problem
 from fedsim.core.units import Count
-from fedsim.scenario import combinations, grid, paths, stated
-from fedsim.scenario.client_data import Data
+from fedsim.scenario import combinations, grid
 from fedsim.scenario.costs import Costs
-from fedsim.scenario.deployment import Clients, Network, Server
-from fedsim.scenario.local_training import CohortSection, Training
+from fedsim.scenario.deployment import ClientsSection, NetworkSection, Server
+from fedsim.scenario.learning import CohortSection, Data, Privacy, Training
 from fedsim.scenario.measure import Measure
-from fedsim.scenario.part import Part
-from fedsim.scenario.privacy import Privacy
-from fedsim.scenario.section import Section
+from fedsim.scenario.part import Part, Section
+from fedsim.scenario.parts import options
+from fedsim.scenario.text import paths
 
 HOST = ("device", "threads", "cohort.memory")  # settings of the computation: results change by rounding at most
 LABELS = ("name", "description")
+AVERAGE = Part(name="mean")
+ADDED = ("batch", "neighbours")  # keys of training that change no id where they say nothing
 OPTIONAL = (*combinations.UNROLLED, "costs")  # left out of a file where they are empty
-
-Known = dict[str, Part]  # parts with their defaults written out, by their original form
 
 
 def _folder_name(value: Any) -> Any:
@@ -63,18 +62,19 @@ class Scenario(Section):
     model: Part | None = Field(default=None, description="Needed where something is learned.")
     task: Part = Part(name="node_classification")
     training: Training | None = Field(default=None, description="Needed where something is learned.")
-    clients: Clients
-    network: Network
+    clients: ClientsSection
+    network: NetworkSection
     server: Server = Server()
     protocol: Part
     algorithm: Part | None = Field(default=None, description="Needed by every protocol that asks clients.")
+    aggregation: Part = Field(default=AVERAGE, description="How the server combines the differences of a cohort.")
     privacy: Privacy = Privacy()
     measure: Measure = Measure()
     costs: Costs | None = Field(default=None, description="Energy, carbon and money; without it none is computed.")
     cohort: CohortSection = CohortSection()
     device: Device = "auto"
     threads: Count = Field(default=1, description="Number of torch threads per worker.")
-    grid: dict[str, list[Any]] = Field({}, description="Dotted keys and the values of each: one point per combination.")
+    grid: dict[str, list[Any]] = Field({}, description="Dotted keys and the values of each: one run per combination.")
     vary: dict[str, list[Any]] = Field(
         {}, description="Dotted keys that are varied one at a time, while the others keep the scenario's value."
     )
@@ -97,27 +97,22 @@ class Scenario(Section):
 
     def _missing(self) -> list[Problem]:
         """Return the required values that neither a key, nor a table, nor a profile gives."""
-        clients, network = self.clients, self.network
-        alone = {"clients.count": clients.count} if clients.table is None else {}
+        clients, network, until = self.clients, self.network, self.measure.until
+        needed: list[tuple[str, Any, str]] = []  # keys, their values, and what may be given instead
+        if clients.table is None:
+            needed.append(("clients.count", clients.count, "or name a clients.table"))
         if clients.table is None and network.profile is None:
-            alone |= {f"network.{key}": getattr(network, key) for key in ("latency", "uplink", "downlink")}
-        until = self.measure.until
-        if until is not None and until.spends and self.costs is None:
-            alone |= {"costs": None}
-        hints = {
-            "costs": "since measure.until has a budget of it, such as costs: {country: US}",
-            "clients.count": "or name a clients.table",
-            "network": "or name a network.profile or a clients.table",
-        }
-        return [
-            Problem(key, f"is missing and has no default; give it, {hints.get(key) or hints['network']}")
-            for key, value in alone.items()
-            if value is None
-        ]
+            instead = "or name a network.profile or a clients.table"
+            needed += [(f"network.{key}", getattr(network, key), instead) for key in ("latency", "uplink", "downlink")]
+        if until is not None and until.spends:
+            needed.append(("costs", self.costs, "since measure.until has a budget of it, such as costs: {country: US}"))
+        message = "is missing and has no default; give it"
+        return [Problem(key, f"{message}, {instead}") for key, value, instead in needed if value is None]
 
     def parts(self) -> list[tuple[str, str, Part]]:
         """Return all parts as (kind, key, part)."""
-        data, network, metrics = self.data, self.network, self.measure.metrics if self.model else []
+        data, network = self.data, self.network
+        scored = {"metric": self.measure.metrics, "split": self.measure.splits} if self.model else {}
         given: list[tuple[str, str, Part | None]] = [
             ("dataset", "data.dataset", data.dataset if data else None),
             ("partition", "data.partition", data.partition if data else None),
@@ -132,7 +127,12 @@ class Scenario(Section):
             ("codec", "network.codec.down", network.codec.down),
             ("protocol", "protocol", self.protocol),
             ("algorithm", "algorithm", self.algorithm),
-            *(("metric", f"measure.metrics.{n}", Part(name=name)) for n, name in enumerate(metrics)),
+            ("aggregation", "aggregation", self.aggregation if self.aggregation != AVERAGE else None),
+            *(
+                (kind, f"measure.{kind}s.{n}", Part(name=name))
+                for kind, names in scored.items()
+                for n, name in enumerate(names)
+            ),
         ]
         return [(kind, key, part) for kind, key, part in given if part is not None]
 
@@ -140,37 +140,21 @@ class Scenario(Section):
         """Return the scenario as in a file, every default spelled out, quantities with their units."""
         return self.model_dump(mode="json", exclude={key for key in OPTIONAL if not getattr(self, key)})
 
-    def spelled_out(self, known: "Known | None" = None) -> Self:
-        """Return the same scenario with the defaults of all parts written out, as far as their sources state them.
+    def spelled_out(self, known: dict[str, Part] | None = None) -> Self:
+        """Return the same scenario with the defaults of all parts written out; their files are imported.
 
         `known` caches such parts over many scenarios.
         """
         known = {} if known is None else known
-        data, network, codec = self.data, self.network, self.network.codec
-
-        def part(kind: str, given: Part | None) -> Part | None:
-            if given is None:
-                return None
-            key = json.dumps([kind, given.name, given.options], default=repr)
-            if key not in known:
-                known[key] = Part(name=given.name, options=stated.spelled_out(kind, given.name, given.options))
-            return known[key]
-
-        parts = {kind: part(kind, getattr(self, kind)) for kind in ("model", "task", "protocol", "algorithm")}
-        kinds = ("dataset", "partition", "stream")
-        links = {
-            "topology": part("topology", network.topology),
-            "transport": part("transport", network.transport),
-            "effects": [part("effect", effect) for effect in network.effects],
-            "codec": codec.model_copy(update={"up": part("codec", codec.up), "down": part("codec", codec.down)}),
-        }
-        cohort = {"sampler": part("sampler", self.clients.sampler)}
-        sections = {
-            "data": data and data.model_copy(update={kind: part(kind, getattr(data, kind)) for kind in kinds}),
-            "clients": self.clients.model_copy(update=cohort),
-            "network": network.model_copy(update=links),
-        }
-        return self.model_copy(update={**parts, **sections})
+        complete = self
+        for kind, key, part in self.parts():
+            if key.startswith("measure."):
+                continue  # names without options
+            identity = json.dumps([kind, part.name, part.options], default=repr)
+            if identity not in known:
+                known[identity] = options.spelled_out(kind, part)
+            complete = _with_part(complete, key.split("."), known[identity])
+        return complete
 
     def id(self) -> str:
         """Return 12 hexadecimal digits of everything that affects results: not labels or the host's settings.
@@ -181,10 +165,15 @@ class Scenario(Section):
 
     def digest(self) -> str:
         """Return 12 hexadecimal digits of the scenario as written."""
-        left_out = {"costs"} if self.costs is None else set[str]()
+        added = {"costs": None, "aggregation": AVERAGE}  # keys that change no id where they say nothing
+        left_out = {name for name, default in added.items() if getattr(self, name) == default}
         own = self.model_dump(exclude={*HOST, *LABELS, *combinations.UNROLLED, *left_out}) | {
             "cohort": self.cohort.mode
         }
+        if own["training"] is not None:  # as do these
+            own["training"] = {
+                key: value for key, value in own["training"].items() if key not in ADDED or value is not None
+            }
         settings = units.canonical(paths.by_contents(own))
         text = json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
@@ -192,27 +181,39 @@ class Scenario(Section):
     def points(self) -> "Iterator[Point]":
         """Yield a point for each combination; what is varied changes fastest, then the grid's last axis.
 
-        Raises ScenarioError, before the first point, if a value does not fit its key or two points are the same.
+        Raises ScenarioError, before the first point, if a value does not fit its key or two points are the
+        same.
         """
-        found = combinations.resolve(self.plain(), type(self))
-        known: Known = {}
-        whole = [one.scenario.spelled_out(known) for one in found]
-        points = [
-            Point(scenario.digest(), scenario, one.axes, one.places, one.scenario.digest())
-            for scenario, one in zip(whole, found, strict=True)
-        ]
+        known: dict[str, Part] = {}
+        points = []
+        for combination in combinations.resolve(self.plain(), type(self)):
+            written, scenario = combination.scenario, combination.scenario.spelled_out(known)
+            axes, places = combination.axes, combination.places
+            points.append(Point(scenario.digest(), scenario, axes, places, written.digest()))
         grid.refuse_twins([(point.id, point.axes) for point in points])
         yield from points
+
+
+def _with_part(holder: Any, steps: list[str], part: Part) -> Any:
+    """Return a section or a list with the part in place of what is at these steps of a key."""
+    if not steps:
+        return part
+    first, *rest = steps
+    if isinstance(holder, list):
+        number = int(first)
+        return [*holder[:number], _with_part(holder[number], rest, part), *holder[number + 1 :]]
+    return holder.model_copy(update={first: _with_part(getattr(holder, first), rest, part)})
 
 
 @dataclass(frozen=True)
 class Point:
     """One combination of a scenario's axes: its id, its scenario without axes, and the value of each axis.
 
-    The scenario has every default of its parts written out.  `axes` holds the values as written, parts as compact
-    texts; `places` the keys of the file that set its keys; `written` is the digest of the scenario before defaults were
-    written out, which identifies a point after a default has changed.  Points with the same `root` learn from the same,
-    so that one may follow the record of another (`point/following.py`); without a root, a point does not.
+    The scenario has every default of its parts written out.  `axes` holds the values as written, parts as
+    compact texts; `places` the keys of the file that set its keys; `written` is the digest of the scenario
+    before defaults were written out, which identifies a point after a default has changed.  Points with the
+    same `learning_key` learn the same, so that one may reuse the record of another
+    (`point/resume/following.py`); without a key, a point does not.
     """
 
     id: str
@@ -220,4 +221,4 @@ class Point:
     axes: dict[str, Any]
     places: dict[str, str] = field(default_factory=dict)
     written: str = ""
-    root: str = ""
+    learning_key: str = ""

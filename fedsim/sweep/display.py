@@ -18,6 +18,7 @@ from analysis.axes import short
 from analysis.terminal import cut, wrapped, writable
 from fedsim.core.amounts import NONE, duration, number, watch
 from fedsim.core.progress import Progress
+from fedsim.point.attempt import SummaryRow
 from fedsim.scenario.schema import Point
 
 EVERY = 30.0  # seconds between two lines without a terminal
@@ -25,7 +26,6 @@ BARS = (24, 8, 0)  # characters of a bar: the widest that leaves room for the la
 LABEL = 16  # characters of a label that are never cut
 SURE = 0.01  # share of a point that must be done before the time left is estimated
 STALLED = "nothing more can happen: no awaited client comes online, or no byte gets through"
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class Display:
         with self._lock:
             self.points, self.done, self._before, self._began = points, finished, finished, self._now()
         if finished:
-            self.note(f"{finished} of {points} points are finished already")
+            self.note(f"{finished} of {points} runs are finished already")
         elif not self._live:
-            self.note(f"{points} points to run" if points != 1 else "1 point to run")
+            self.note(f"{points} runs to do" if points != 1 else "1 run to do")
 
     def progressed(self, point: Point, progress: Progress) -> None:
         """Show the progress of a running point, and what it does if its clock has not moved for long."""
@@ -88,7 +88,7 @@ class Display:
         if progress.doing:
             self.note(f"{point.id} {name(point.axes)}: {progress.doing}")
 
-    def ended(self, point: Point, row: Row, message: str) -> None:
+    def ended(self, point: Point, row: SummaryRow, message: str) -> None:
         """Count a point that has ended; show one that failed or stalled in a line, with the reason."""
         with self._lock:
             self.done += 1
@@ -108,13 +108,13 @@ class Display:
     def line(self) -> str:
         """Return the sweep's progress in one line."""
         running = [f"{len(self._running)} running"] if self._running else []
-        return ", ".join([f"{self.done}/{self.points} points done", *self._counts(), *running, *self._times()])
+        return ", ".join([f"{self.done}/{self.points} runs done", *self._counts(), *running, *self._times()])
 
     def screen(self, width: int) -> list[str]:
         """Return the lines of the display: one for the sweep, and one for each running point."""
         with self._lock:
             running = [*self._running.values()]
-            whole = Bar(f"{self.done}/{self.points} points", self._share(), [*self._counts(), *self._times()])
+            whole = Bar(f"{self.done}/{self.points} runs", self._share(), [*self._counts(), *self._times()])
         bars = [_bar(point, progress) for point, progress in running]
         return [*_drawn([whole], width), *_drawn(bars, width)]
 
@@ -134,8 +134,8 @@ class Display:
         return min(1.0, (self.done + shares) / self.points) if self.points else 0.0
 
     def _counts(self) -> list[str]:
-        """Return how many points followed what another had learned (`point/following.py`), and how many failed."""
-        counts = (self.followed, "followed others"), (self.failed, "failed")
+        """Return how many runs reused the record of another (following.py), and how many failed."""
+        counts = (self.followed, "reused a record"), (self.failed, "failed")
         return [f"{count} {what}" for count, what in counts if count]
 
     def _times(self) -> list[str]:
@@ -149,7 +149,7 @@ class Display:
 
 def name(axes: dict[str, Any]) -> str:
     """Return the values of a point's axes, each with the last word of its key (the last three for a list's)."""
-    return ", ".join(f"{short(axis)} {value}" for axis, value in axes.items()) or "the only point"
+    return ", ".join(f"{short(axis)} {value}" for axis, value in axes.items()) or "the only run"
 
 
 def _bar(point: Point, progress: Progress) -> Bar:

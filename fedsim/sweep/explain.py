@@ -22,18 +22,18 @@ from analysis.terminal import wrapped, writable
 from fedsim.core import seeds
 from fedsim.core.amounts import NONE, duration, size
 from fedsim.core.errors import UnknownSizeError
-from fedsim.point import fleet, populations
+from fedsim.point.build import fleet, populations
 from fedsim.point.preview import WAYS, Preview, preview
-from fedsim.scenario import find, source, stated
 from fedsim.scenario.deployment import MeasuredProfile
-from fedsim.scenario.options import shown
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find, options, source
+from fedsim.scenario.parts.options import shown
 from fedsim.scenario.schema import Point, Scenario
 from fedsim.sweep import listing
 from fedsim.sweep.display import name
 
 MOST = 6  # conditions examined
-HEADS = ("condition", "updates", "asked", "first", "run", "down", "up", "peers")
+HEADS = ("updates", "asked", "first", "run", "down", "up", "peers")
 NOTES = (
     "Estimated without training, over the run's own links and with its own random draws: what one run costs from its "
     "beginning to its end. 'asked' are clients per update, 'first' and 'run' the simulated time of the first update "
@@ -44,21 +44,15 @@ NOTES = (
 
 def explain(console: Console, scenario: Scenario, points: Sequence[Point], data_root: Path, every: bool) -> None:
     """Print what will run and what it will cost.  Raises UserError if a run would refuse the scenario."""
-
-    def tell(lines: Iterator[str] | list[str]) -> None:
-        for line in lines:
-            console.print(writable(line, console.encoding), soft_wrap=True)
-
     for title, text in words(scenario, points, every):
-        tell(wrapped(f"{title:<11} {text}", console.width, hanging=" " * 14))
-    found = conditions(points)
-    chosen = found if every else spread(found, MOST)
-    tell([""])
-    for note in NOTES:
-        tell(wrapped(note, console.width))
-    few = "all" if len(chosen) == len(found) else f"{len(chosen)} of {len(found)} (all: -v)"
-    tell(["", f"Conditions shown: {few}"])
-    tell(table([(point, _seen(point, data_root)) for point in chosen], console.width, console.encoding))
+        terminal.show(console, wrapped(f"{title:<11} {text}", console.width, hanging=" " * 14))
+    known = conditions(points)
+    chosen = known if every else spread(known, MOST)
+    few = "all" if len(chosen) == len(known) else f"{len(chosen)} of {len(known)} (all: -v)"
+    notes = [line for note in NOTES for line in wrapped(note, console.width)]
+    terminal.show(console, ["", *notes, "", f"Conditions shown: {few}"])
+    previews = [(point, _seen(point, data_root)) for point in chosen]
+    terminal.show(console, table(previews, console.width, console.encoding))
 
 
 def words(scenario: Scenario, points: Sequence[Point], every: bool = False) -> Iterator[tuple[str, str]]:
@@ -67,7 +61,7 @@ def words(scenario: Scenario, points: Sequence[Point], every: bool = False) -> I
         yield "about", scenario.description
     axes = {axis: len({str(point.axes[axis]) for point in points}) for axis in points[0].axes}
     of = " x ".join(f"{count} {axis}" for axis, count in axes.items())
-    yield "points", f"{len(points)}" + (f": {of}" if of else "")
+    yield "runs", f"{len(points)}" + (f": {of}" if of else "")
     yield "clients", ", ".join(dict.fromkeys(str(fleet.size(point.scenario)) for point in points))
     yield from zip(chain(["links"], repeat("")), _links(points), strict=False)
     for kind in ("protocol", "algorithm", "sampler", "topology", "transport", "effect", "codec"):
@@ -76,10 +70,10 @@ def words(scenario: Scenario, points: Sequence[Point], every: bool = False) -> I
 
 def conditions(points: Sequence[Point]) -> list[Point]:
     """Return the first point of each combination of the axes but the seeds."""
-    found: dict[tuple[tuple[str, str], ...], Point] = {}
+    first: dict[tuple[tuple[str, str], ...], Point] = {}
     for point in points:
-        found.setdefault(tuple(_values(point)), point)
-    return [*found.values()]
+        first.setdefault(tuple(_values(point)), point)
+    return [*first.values()]
 
 
 def spread(conditions: Sequence[Point], most: int) -> list[Point]:
@@ -94,63 +88,52 @@ def spread(conditions: Sequence[Point], most: int) -> list[Point]:
 
 
 def table(seen: Sequence[tuple[Point, Preview | str]], width: int, encoding: str = "utf-8") -> Iterator[str]:
-    """Yield one line per point: the updates seen, the clients asked for each, and the totals of the run.
+    """Yield one line per condition: the updates seen, the clients asked for each, and the totals of the run.
 
     Axes with one value, and columns that are the same in every line, share a line above.
     """
-    varying = [
-        axis for axis in seen[0][0].axes
-        if not is_replicate(axis) and len({str(point.axes[axis]) for point, _ in seen}) > 1
-    ]  # fmt: skip
-    labels = [
-        ", ".join(f"{short(axis)} {point.axes[axis]}" for axis in varying) or name(_conditions_of(point))
-        for point, _ in seen
-    ]
-    shown = [_numbers(found) for _, found in seen if isinstance(found, Preview)]
-    same = [head for n, head in enumerate(HEADS[1:]) if len(shown) > 1 and len({row[n] for row in shown}) == 1]
-    empty = [head for n, head in enumerate(HEADS[1:]) if shown and all(row[n] in (NONE, size(0)) for row in shown)]
-    if together := [f"{head} {shown[0][HEADS.index(head) - 1]}" for head in same if head not in empty]:
-        yield from wrapped(f"The same everywhere: {', '.join(together)}", width, hanging="  ")
-    kept = [n for n, head in enumerate(HEADS[1:]) if head not in (*same, *empty)]
-    rows = [
-        [label, *([_numbers(found)[n] for n in kept] if isinstance(found, Preview) else [""] * len(kept))]
-        for label, (_, found) in zip(labels, seen, strict=True)
-    ]
-    rows = [[writable(cell, encoding) for cell in row] for row in rows]
-    head, *lines = terminal.layout([HEADS[0], *(HEADS[1 + n] for n in kept)], rows, width)
+    varying = [axis for axis, _ in _values(seen[0][0]) if len({str(point.axes[axis]) for point, _ in seen}) > 1]
+    rows = [_cells(estimate) for _, estimate in seen]
+    shown = [row for row, (_, estimate) in zip(rows, seen, strict=True) if isinstance(estimate, Preview)]
+    same = [head for head in HEADS if len(shown) > 1 and len({row[head] for row in shown}) == 1]
+    empty = [head for head in HEADS if shown and all(row[head] in (NONE, size(0)) for row in shown)]
+    if shared := [f"{head} {shown[0][head]}" for head in same if head not in empty]:
+        yield from wrapped(f"The same everywhere: {', '.join(shared)}", width, hanging="  ")
+    heads = [head for head in HEADS if head not in (*same, *empty)]
+    cells = []
+    for (point, _), row in zip(seen, rows, strict=True):
+        label = ", ".join(f"{short(axis)} {point.axes[axis]}" for axis in varying) or name(dict(_values(point)))
+        cells.append([writable(cell, encoding) for cell in (label, *(row[head] for head in heads))])
+    head, *lines = terminal.layout(["condition", *heads], cells, width)
     yield from head
-    for body, (_, found) in zip(lines, seen, strict=True):
+    for body, (_, estimate) in zip(lines, seen, strict=True):
         yield from body
-        if isinstance(found, str):
-            yield from wrapped(found, width, "  ")
-        elif note := _note(found):
+        if note := estimate if isinstance(estimate, str) else _note(estimate):
             yield from wrapped(note, width, "  ")
 
 
-def _numbers(found: Preview) -> list[str]:
-    """Return the cells of a point under all heads but the first."""
-    totals, seen = found.totals(), found.seconds
+def _cells(estimate: Preview | str) -> dict[str, str]:
+    """Return a condition's cells by their heads, empty if there is no estimate."""
+    if isinstance(estimate, str):
+        return dict.fromkeys(HEADS, "")
+    totals, seen = estimate.totals(), estimate.seconds
     moved = [NONE] * len(WAYS) if totals is None else [size(totals[way]) for way in WAYS]
     run = NONE if totals is None else duration(totals["seconds"])
     if not seen:
-        return ["0", NONE, "no update", run, *moved]
-    updates = f"{len(seen)}" if found.share >= 1 else NONE
-    return [updates, f"{fmean(found.asked):.4g}", duration(seen[0]), run, *moved]
+        return dict(zip(HEADS, ["0", NONE, "no update", run, *moved], strict=True))
+    updates = f"{len(seen)}" if estimate.share >= 1 else NONE
+    return dict(zip(HEADS, [updates, f"{fmean(estimate.asked):.4g}", duration(seen[0]), run, *moved], strict=True))
 
 
-def _note(found: Preview) -> str:
+def _note(seen: Preview) -> str:
     """Return what a point's line does not say: why there is no update, or how much of the run was seen; else ""."""
-    if not found.seconds:
-        return f"no update: {found.why}"
-    if found.first_exchange:
+    if not seen.seconds:
+        return f"no update: {seen.why}"
+    if seen.first_exchange:
         return "no totals: a round has several exchanges, and what the later ones hold hangs on the first"
-    if found.share < 1:
-        return f"{'estimated from' if found.totals() else 'no totals:'} the first {found.share:.0%} of it: {found.why}"
+    if seen.share < 1:
+        return f"{'estimated from' if seen.totals() else 'no totals:'} the first {seen.share:.0%} of it: {seen.why}"
     return ""
-
-
-def _conditions_of(point: Point) -> dict[str, Any]:
-    return {axis: value for axis, value in point.axes.items() if not is_replicate(axis)}
 
 
 def _seen(point: Point, data_root: Path) -> Preview | str:
@@ -161,7 +144,8 @@ def _seen(point: Point, data_root: Path) -> Preview | str:
 
 
 def _values(point: Point) -> list[tuple[str, str]]:
-    return [(axis, str(value)) for axis, value in _conditions_of(point).items()]
+    """Return the values of the axes but the seeds."""
+    return [(axis, str(value)) for axis, value in point.axes.items() if not is_replicate(axis)]
 
 
 def _links(points: Sequence[Point]) -> Iterator[str]:
@@ -182,10 +166,10 @@ def _parts(kind: str, points: Sequence[Point], every: bool) -> Iterator[str]:
     for point in points:
         for part in (part for other, _, part in point.scenario.parts() if other == kind):
             parts.setdefault(part.name, {})[str(part.options)] = part
-    for name_, found in parts.items():
-        changed = {key for part in found.values() for key in stated.bare(kind, name_, part.options)}
+    for name_, variants in parts.items():
+        changed = {key for part in variants.values() for key in options.bare(kind, part).options}
         values: dict[str, dict[str, None]] = {}
-        for part in found.values():
+        for part in variants.values():
             for key, value in _options(kind, part):
                 if key in changed or (every and value is not None):
                     values.setdefault(key, {})[shown(value)] = None

@@ -7,15 +7,17 @@ has none.
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from analysis.terminal import wrapped, writable
+from analysis import terminal
+from analysis.terminal import wrapped
 from fedsim.core.errors import UserError
-from fedsim.scenario import find, options, source, wording
-from fedsim.scenario.options import Named, Option
+from fedsim.core.units import did_you_mean
+from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find, options, source
+from fedsim.scenario.parts.options import Option
 
 IN_BRACKETS = re.compile(r"\s*\(([^()]*(?:\b(?:19|20)\d\d\b|arXiv)[^()]*)\)")
 AUTHORS = re.compile(r"\(([^()]*(?:et al\.| and )[^()]*\b(?:19|20)\d\d\b[^()]*)\)")
@@ -23,31 +25,21 @@ SENTENCE = re.compile(r"(?:^|[.;]\s)(?:Source:|After) ([^\n]*?\b(?:19|20)\d\d\b)
 ALL = "all"
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A part's name, its description in one line, and its source ("" if it has none)."""
-
-    name: str
-    line: str
-    source: str
-
-
-def entry(kind: str, name: str) -> Entry:
-    """Return the entry of a part, read from its source; its name may be dotted."""
+def entry(kind: str, name: str) -> tuple[str, str]:
+    """Return a part's description in one line, and its source ("" if it has none); its name may be dotted."""
     module = find.module_of(kind, name)
-    whole = source.docstring(module) if module else ""
-    first = " ".join(whole.split("\n\n")[0].split())
-    found = IN_BRACKETS.search(first)
-    flat = " ".join(whole.split())
-    cited = found or SENTENCE.search(flat) or AUTHORS.search(flat)
-    line = IN_BRACKETS.sub("", first, count=1) if found else first
-    return Entry(name, line.rstrip("."), cited[1].strip() if cited else "")
+    text = source.docstring(module) if module else ""
+    first, flat = (" ".join(words.split()) for words in (text.split("\n\n")[0], text))
+    in_brackets = IN_BRACKETS.search(first)
+    cited = in_brackets or SENTENCE.search(flat) or AUTHORS.search(flat)
+    line = IN_BRACKETS.sub("", first, count=1) if in_brackets else first
+    return line.rstrip("."), cited[1].strip() if cited else ""
 
 
 def line(kind: str, name: str) -> str:
     """Return a part's line, and its source in brackets."""
-    found = entry(kind, name)
-    return f"{found.line} ({found.source})" if found.source else found.line
+    text, cited = entry(kind, name)
+    return f"{text} ({cited})" if cited else text
 
 
 def chosen(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -59,7 +51,7 @@ def chosen(words: Sequence[str]) -> tuple[list[str], list[str]]:
         return [*find.KINDS], []
     kind, names = _kind(words[0]), [*dict.fromkeys(words[1:])]
     for name in names:
-        problems = find.check(kind, Named(name))
+        problems = find.check(kind, Part(name=name))
         if wrong := [problem.message for problem in problems if "needs the option" not in problem.message]:
             raise UserError(f"--list {kind} {name}: {wrong[0]}")
     return [kind], names
@@ -70,27 +62,28 @@ def _kind(word: str) -> str:
     for kind in find.KINDS:
         if lower in (kind, f"{kind}s", f"{kind[:-1]}ies", find.KINDS[kind].key):
             return kind
-    holders = [kind for kind in find.KINDS if lower in find.names(kind)]
-    if holders:
+    if holders := [kind for kind in find.KINDS if lower in find.names(kind)]:
         raise UserError(f"--list {word}: did you mean --list {holders[0]} {lower}?")
-    raise UserError(f"--list {word}: there is no such kind{wording.did_you_mean(word, [*find.KINDS], 'There are')}")
+    raise UserError(f"--list {word}: there is no such kind{did_you_mean(word, find.KINDS)}")
 
 
 def show(console: Console, kinds: Sequence[str], names: Sequence[str] = ()) -> None:
     """Print the parts of these kinds, one line each, or the named ones with their options."""
     width = console.width
     if len(kinds) > 1:
-        _print(console, wrapped(f"Kinds: {', '.join(kinds)}. --list KIND lists the parts of one.", width, "", "  "))
+        terminal.show(
+            console, wrapped(f"Kinds: {', '.join(kinds)}. --list KIND lists the parts of one.", width, "", "  ")
+        )
         console.print()
     for kind in kinds if not names else ():
         console.print(f"{find.KINDS[kind].key}", style="bold")
         for each in find.names(kind):
-            _print(console, wrapped(f"{each}: {line(kind, each)}", width, "  ", "      "))
+            terminal.show(console, wrapped(f"{each}: {line(kind, each)}", width, "  ", "      "))
         console.print()
     for number, name in enumerate(names):
-        _print(console, [*([""] if number else []), *details(kinds[0], name, width)])
+        terminal.show(console, [*([""] if number else []), *details(kinds[0], name, width)])
     if not names:
-        _print(console, wrapped("--list KIND NAME shows a part's options.", width))
+        terminal.show(console, wrapped("--list KIND NAME shows a part's options.", width))
 
 
 def details(kind: str, name: str, width: int) -> Iterator[str]:
@@ -98,38 +91,29 @@ def details(kind: str, name: str, width: int) -> Iterator[str]:
 
     Raises ScenarioError if it cannot be imported.
     """
-    cls, found = options.of(kind, name)
-    own, part = entry(kind, name), find.module_of(kind, name)
+    cls, known = options.of(kind, name)
+    text, cited = entry(kind, name)
     yield f"{name} ({find.KINDS[kind].key})"
-    yield from wrapped(own.line, width, "  ")
-    if own.source:
-        yield from wrapped(f"source: {own.source}", width, "  ", "    ")
-    own_words = _paragraph(inspect.getdoc(cls) or "")
-    generated = own_words.startswith((f"{cls.__name__}(", "See the module"))  # as dataclasses do without a docstring
-    if own_words and cls.__module__ == part and not generated:
+    yield from wrapped(text, width, "  ")
+    if cited:
+        yield from wrapped(f"source: {cited}", width, "  ", "    ")
+    words = " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
+    generated = words.startswith((f"{cls.__name__}(", "See the module"))  # as dataclasses do without a docstring
+    if words and cls.__module__ == find.module_of(kind, name) and not generated:
         yield ""
-        yield from wrapped(own_words, width, "  ")
+        yield from wrapped(words, width, "  ")
     yield ""
-    yield from _option_lines(found, width)
+    yield from _option_lines(known, width)
 
 
-def _option_lines(found: Sequence[Option], width: int) -> Iterator[str]:
-    if not found:
+def _option_lines(known: Sequence[Option], width: int) -> Iterator[str]:
+    if not known:
         yield "It has no options."
         return
     yield "options"
-    for option in found:
+    for option in known:
         default = option.default if option.default == options.REQUIRED else f"default {option.default}"
         span = f"; --tune searches {option.span}" if option.span else ""
         yield from wrapped(f"{option.name}: {option.type} ({default}{span})", width, "  ", "      ")
         if option.meaning:
             yield from wrapped(option.meaning, width, "      ")
-
-
-def _paragraph(text: str) -> str:
-    return " ".join(text.split("\n\n")[0].split())
-
-
-def _print(console: Console, lines: Iterable[str]) -> None:
-    for each in lines:
-        console.print(writable(each, console.encoding), soft_wrap=True)

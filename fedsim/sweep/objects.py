@@ -4,6 +4,8 @@ A part becomes the name of its module and its options that differ from the defau
 name (from a notebook, a script, or a top-level module) is saved with its source into the results' folder `inputs`,
 under a name with a digest of that source, so that a changed class is another part whose points run again.  Graphs are
 saved there as well.  So a point's scenario is complete, and any process can run it.
+
+A class of `torch.nn.Module`, or a function that returns a module, is a model, and named by its module and itself.
 """
 
 import dataclasses
@@ -12,29 +14,26 @@ import importlib
 import inspect
 import io
 import os
+import re
+import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any
 
 import numpy as np
-from pydantic import PydanticSchemaGenerationError, TypeAdapter
 
-from fedsim.core import shipped
 from fedsim.core.errors import ScenarioError, UserError
-from fedsim.point.folders import refuse_links
-from fedsim.scenario import find, source
+from fedsim.point.results.folders import refuse_links
+from fedsim.scenario.part import Part
+from fedsim.scenario.parts import defaults, find, lookup, source
 from fedsim.sweep import cells
 
 FOLDER = "inputs"
+MODULE = ("torch.nn.modules.module", "Module")
 LONGEST = 200  # characters of a value in messages
 Files = dict[str, bytes]
-
-
-class _Name(NamedTuple):
-    name: str
-    options: Mapping[str, Any]
 
 
 def plain(value: Any, files: Files, where: str = "") -> Any:
@@ -56,15 +55,19 @@ def plain(value: Any, files: Files, where: str = "") -> Any:
 
 
 def kind_of(value: Any) -> str | None:
-    """Return the kind of part of an object or class, None if it is not a part."""
+    """Return the kind of part of an object or class, None if it is not a part; a function makes a model."""
+    if inspect.isfunction(value):
+        return "model"
     bases = (value if inspect.isclass(value) else type(value)).__mro__
     found = {(base.__module__, base.__name__) for base in bases}
-    return next((kind for kind, described in find.KINDS.items() if described.contract in found), None)
+    kind = next((kind for kind, described in find.KINDS.items() if described.contract in found), None)
+    return "model" if kind is None and MODULE in found else kind
 
 
 def shown(value: Any) -> str:
     """Return a value in one line, for messages and comments."""
-    text = value.__name__ if inspect.isclass(value) else " ".join(repr(value).split())
+    text = value.__name__ if inspect.isclass(value) else re.sub(r"<function (\S+) at \w+>", r"\1", repr(value))
+    text = " ".join(text.split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
@@ -81,7 +84,7 @@ def graph_part(graph: Any, files: Files) -> Any:
     if not isinstance(arrays, Mapping):
         message = "give PyG's Data, or a mapping of arrays: {'x': x, 'edge_index': edge_index, 'y': y}"
         raise UserError(f"graph: a value of type {type(graph).__name__} is not a graph; {message}, or name a file")
-    from fedsim.data.own_arrays import as_array
+    from fedsim.data.files.own_arrays import as_array
 
     known = {str(name): as_array("graph", str(name), value) for name, value in arrays.items() if value is not None}
     content = _archive(known)
@@ -99,44 +102,63 @@ def written(folder: Path, files: Files, importable: bool = True) -> Iterator[Non
     """
     refuse_links(folder)
     inputs = folder.resolve() / FOLDER
-    made = [parent for parent in (inputs, *inputs.parents) if files and not parent.exists()]
+    new_folders = [parent for parent in (inputs, *inputs.parents) if files and not parent.exists()]
+    new = [path for path in {inputs / name.partition("/")[0] for name in files} if not path.exists()]
     try:
-        new = [path for name, content in files.items() if not _holds(path := inputs / name, content)]
-        for path in new:
-            _write(path, files[str(path.relative_to(inputs).as_posix())])
+        for name, content in files.items():
+            _write(inputs / name, content)
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}); give another folder with out=") from None
     try:
-        with shipped.within_reach(*([inputs] if importable else [])):
+        with lookup.within_reach(*([inputs] if importable else [])):
             importlib.invalidate_caches()
             yield
     except UserError:
         if new and not (folder / "scenario.yaml").is_file():
-            _remove(new, inputs, made)
+            for path in new:
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            for path in new_folders:
+                with suppress(OSError):  # not empty
+                    path.rmdir()
         raise
 
 
 def _part(kind: str, value: Any, files: Files, where: str) -> Any:
-    cls = value if inspect.isclass(value) else type(value)
-    options = {} if inspect.isclass(value) else _options(value, files, where)
-    name = _known_name(kind, cls) or _saved(cls, files)
+    made = value if inspect.isclass(value) or inspect.isfunction(value) else type(value)
+    if made is value and _makes_module(made):
+        return _known_name(kind, made, f"{made.__module__}.{made.__name__}") or f"{_saved(made, files)}.{made.__name__}"
+    if _makes_module(made):
+        named = f"{{'name': {made.__name__}, 'hidden': 64}}"
+        raise UserError(f"{where}: give the class {made.__name__} and not a module of it, its options as in {named}")
+    options = {} if made is value else _options(value, files, where)
+    name = _known_name(kind, made, made.__module__.rpartition(".")[2], made.__module__) or _saved(made, files)
     return {"name": name, **options} if options else name
 
 
-def _known_name(kind: str, cls: type) -> str | None:
-    """Return the name by which any process can import the class, None if there is none."""
-    for name in (cls.__module__.rpartition(".")[2], cls.__module__):
+def _makes_module(made: Any) -> bool:
+    return inspect.isfunction(made) or MODULE in {(base.__module__, base.__name__) for base in made.__mro__}
+
+
+def _known_name(kind: str, made: Any, *names: str) -> str | None:
+    """Return the first name by which any process can import the class or function, None if there is none."""
+    for name in names:
         with suppress(ScenarioError):
-            if find.module_of(kind, name) == cls.__module__ and find.find(kind, _Name(name, {}), kind) is cls:
-                return name
+            if find.module_of(kind, name) == made.__module__:
+                found = find.find(kind, Part(name=name), kind)
+                if getattr(found, "make", found) is made:
+                    return name
     return None
 
 
-def _saved(cls: type, files: Files) -> str:
-    if cls.__name__.startswith("_"):
-        raise UserError(f"the class {cls.__name__} begins with '_', so it would not be found; rename it")
-    content = cells.source_of(cls).encode()
-    steps = (f"inline_{_digest(content)}", cls.__name__.lower())
+def _saved(made: Any, files: Files) -> str:
+    """Save the source of a class or function, and return the name of its module."""
+    what = "class" if inspect.isclass(made) else "function"
+    if not made.__name__.isidentifier():
+        raise UserError("a function without a name cannot be saved for other processes; define it with def")
+    if made.__name__.startswith("_"):
+        raise UserError(f"the {what} {made.__name__} begins with '_', so it would not be found; rename it")
+    content = cells.source_of(made).encode()
+    steps = (f"inline_{_digest(content)}", made.__name__.lower())
     files[f"{'/'.join(steps)}.py"] = content
     return ".".join(steps)
 
@@ -153,7 +175,7 @@ def _options(value: Any, files: Files, where: str) -> dict[str, Any]:
     for one in fields:
         given = getattr(value, one.name)
         if not _is_default(one, given):
-            found[one.name] = _as_written(type(value), one.name, plain(given, files, where))
+            found[one.name] = defaults.written(type(value), one.name, plain(given, files, where))
             if not _is_plain(found[one.name]):
                 message = f"the option {one.name!r} of {type(value).__name__} holds a {type(given).__name__}"
                 raise UserError(f"{where}: {message}, which no scenario can hold; give numbers, texts, lists or paths")
@@ -161,23 +183,11 @@ def _options(value: Any, files: Files, where: str) -> dict[str, Any]:
 
 
 def _is_default(one: "dataclasses.Field[Any]", given: Any) -> bool:
-    default = one.default_factory() if one.default_factory is not dataclasses.MISSING else one.default
+    default = defaults.default(one)
     try:
         return default is given or (type(default) is type(given) and bool(default == given))
     except (ValueError, TypeError, RuntimeError):  # arrays
         return False
-
-
-def _as_written(cls: type, name: str, value: Any) -> Any:
-    """Return an option as written in a scenario: quantities with their units."""
-    if isinstance(value, str | bool | None):
-        return value
-    try:
-        return TypeAdapter(get_type_hints(cls, include_extras=True)[name]).dump_python(
-            value, mode="json", warnings=False
-        )
-    except (NameError, TypeError, ValueError, PydanticSchemaGenerationError):
-        return value  # an error is reported when the part is built
 
 
 def _is_plain(value: Any) -> bool:
@@ -203,11 +213,9 @@ def _digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=5).hexdigest()
 
 
-def _holds(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == content
-
-
 def _write(path: Path, content: bytes) -> None:
+    if path.is_file() and path.read_bytes() == content:
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     hidden = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -215,19 +223,3 @@ def _write(path: Path, content: bytes) -> None:
         os.replace(hidden, path)
     finally:
         hidden.unlink(missing_ok=True)
-
-
-def _remove(new: list[Path], inputs: Path, made: list[Path]) -> None:
-    for path in new:
-        path.unlink(missing_ok=True)
-        while path.parent != inputs and inputs in path.parent.parents:
-            path = path.parent
-            for cache in path.glob("__pycache__/*.pyc"):
-                cache.unlink()
-            with suppress(OSError):
-                (path / "__pycache__").rmdir()
-            with suppress(OSError):  # not empty
-                path.rmdir()
-    for folder in made:
-        with suppress(OSError):
-            folder.rmdir()

@@ -1,65 +1,52 @@
-"""A sweep that notifies loggers: each finished point is logged, from its folder and its axes alone.
+"""A display that also logs: each finished run, from its folder and its axes alone.
 
-Loggers are host settings: they change no table, and if one fails the sweep continues.
+Loggers are host settings: they change no table, and if one fails the study continues.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+
+from rich.console import Console
 
 from analysis.logger import Finished, LogError, Logger
-from analysis.stored import NotARunError
-from fedsim.core.progress import Progress
-from fedsim.point import stale
-from fedsim.point.attempt import Row
-from fedsim.point.folders import finished
+from analysis.read.stored import NotARunError
+from fedsim.point.attempt import SummaryRow
+from fedsim.point.results.folders import place_of
 from fedsim.scenario.schema import Point
-from fedsim.sweep.runner import Watcher
+from fedsim.sweep.display import Display
+from fedsim.sweep.runner import Sweep
 
 
-@dataclass(frozen=True)
-class Observed:
-    """A watcher that forwards everything to another one, and logs finished points."""
+class LoggingDisplay(Display):
+    """Show a study, and log its finished runs."""
 
-    watcher: Watcher
-    loggers: Sequence[Logger]
-    run: str
-    out: Path
-    points: Sequence[Point]
-    failures: list[str] = field(default_factory=list)  # of points that could not be logged
+    def __init__(self, console: Console, loggers: Sequence[Logger], study: str, sweep: Sweep) -> None:
+        """Show and log nothing yet."""
+        super().__init__(console)
+        self._loggers, self._study, self._sweep = loggers, study, sweep
+        self.not_logged: list[str] = []
 
     def begin(self, points: int, finished_before: int) -> None:
-        """Log the points that were finished before but not logged."""
-        self.watcher.begin(points, finished_before)
-        if not (finished_before and self.loggers):
-            return
-        done = {point.id for point in self.points if finished(self.out / point.id) is not None}
-        again = stale.review(self.out, self.points, done, []).again
-        for point in self.points:
-            if point.id in done - again:
-                self._log(point)
+        """Show the numbers, and log the runs that were finished before but not logged."""
+        super().begin(points, finished_before)
+        if finished_before and self._loggers:
+            unfinished = {point.id for point in self._sweep.unfinished()}
+            for point in self._sweep.points:
+                if point.id not in unfinished:
+                    self._log(point)
 
-    def progressed(self, point: Point, progress: Progress) -> None:
-        """Pass it on."""
-        self.watcher.progressed(point, progress)
-
-    def ended(self, point: Point, row: Row, message: str) -> None:
-        """Forward the call, and log the point unless it failed."""
-        self.watcher.ended(point, row, message)
+    def ended(self, point: Point, row: SummaryRow, message: str) -> None:
+        """Show the end of a run, and log the run unless it failed."""
+        super().ended(point, row, message)
         if not message:
             self._log(point)
 
-    def note(self, text: str) -> None:
-        """Pass it on."""
-        self.watcher.note(text)
-
     def _log(self, point: Point) -> None:
         axes = {axis: str(value) for axis, value in point.axes.items()}
-        finished = Finished(self.run, point.id, self.out / point.id, axes)
-        for logger in self.loggers:
+        finished = Finished(self._study, point.id, place_of(self._sweep.out, point), axes)
+        for logger in self._loggers:
             try:
                 if not logger.logged(finished):
                     logger.log(finished)
             except (LogError, NotARunError, OSError) as error:
-                self.failures.append(point.id)
-                self.note(f"{point.id} could not be logged by {type(logger).__name__}: {error}")
+                self.not_logged.append(point.id)
+                self.note(f"{finished.folder.name} could not be logged by {type(logger).__name__}: {error}")

@@ -1,36 +1,40 @@
-"""A sweep from Python: `simulate` does what the command line does and returns the tables as data frames.
+"""Studies from Python: `simulate` does what the command line does, and returns the tables as data frames.
 
     from fedsim import simulate
 
     result = simulate("scenarios/sparse_clients.yaml", clients__count=20, grid__seed=[0, 1])
-    result.points.groupby("algorithm")["score"].mean()
+    result.runs.groupby("algorithm")["score"].mean()
 
 It uses the same folder as the command line, so either continues what the other has finished.  It returns when all
-points have ended; to run a sweep in the background, call it in a thread.
+runs have ended; to simulate in the background, call it in a thread.
 """
 
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from fedsim.core import shipped
-from fedsim.core.errors import ScenarioError, UserError
-from fedsim.point import check, data_check, stamp
-from fedsim.point.attempt import Row
+from analysis.read.stored import POINTS
+from fedsim.core.errors import UserError
+from fedsim.point.checks import check
+from fedsim.point.results import stamp
+from fedsim.point.results.folders import ERROR
 from fedsim.point.run import run
-from fedsim.scenario import find, yaml_file, yaml_text
+from fedsim.scenario.parts import find, lookup
 from fedsim.scenario.schema import Point, Scenario
-from fedsim.scenario.yaml_file import Document
+from fedsim.scenario.text import yaml_file, yaml_text
+from fedsim.scenario.text.yaml_file import Document
 from fedsim.sweep import notebook, objects
 from fedsim.sweep.display import Display
+from fedsim.sweep.engines.choose import Engine
 from fedsim.sweep.engines.local import Local
 from fedsim.sweep.result import Result, result_of, write_report
-from fedsim.sweep.runner import Sweep
+from fedsim.sweep.runner import Silent, Sweep, Watcher
 
 __all__ = ["Result", "as_given", "data_folder", "simulate", "write_report"]
 
@@ -48,26 +52,28 @@ def simulate(
     progress: bool = True,
     **overrides: Any,
 ) -> Result:
-    """Run every unfinished point of a scenario, and return the results of all points.
+    """Simulate every unfinished run of a scenario, and return the results of all its runs.
 
     `scenario`: a YAML file's path, the same as a mapping, or a `Scenario`.  `overrides` set its keys, "__" standing for
     the dot: `clients__count=20`, `grid__seed=range(3)`.  Their values may be NumPy's, paths, and parts as objects or
-    classes: `algorithm=FedAvg()`, `grid__algorithm=["fedavg", Mine(mu=0.1)]`; see `fedsim.sweep.objects`.  `graph`
-    replaces the data set: PyG's `Data`, a mapping of arrays, or a file.  `out`: the folder of the results (runs/NAME).
-    `data`: that of data sets ($FEDSIM_DATA, or ~/.cache/fedsim).  `jobs`: processes; 1 is this one, and a script that
-    uses more must start under `if __name__ == "__main__":`.  `fresh` removes earlier results of this scenario first.
-    `following`: whether points that differ in their network alone may follow what one of them has learned.
+    classes: `algorithm=FedAvg()`, `grid__algorithm=["fedavg", Mine(mu=0.1)]`; see `fedsim.sweep.objects`.  A model may
+    be a class of `torch.nn.Module`, or a function that returns one: `model=Net`, `model={"name": Net, "width": 8}`;
+    `Result.module` returns it trained, with `measure__keep="weights"`.  `graph` replaces the data set: PyG's `Data`, a
+    mapping of arrays, or a file.  `out`: the folder of the results (runs/NAME).  `data`: that of data sets
+    ($FEDSIM_DATA, or ~/.cache/fedsim).  `jobs`: processes; 1 is this one, and a script that uses more must start under
+    `if __name__ == "__main__":`.  `fresh` removes earlier results of this scenario first.
+    `following`: whether runs that differ in their network alone may reuse what one of them has learned.
     `plugins`: whether the scenario may name parts that are not fedsim's own, whose code then runs.
 
     Raises UserError for a mistake in what was given, before anything is written, and if a file that affects results was
-    edited after this Python imported it.  Failed points cause a warning; their status is "failed", and their logs are
+    edited after this Python imported it.  Failed runs cause a warning; their status is "failed", and their logs are
     in the folder.
     """
     if jobs < 1:
         raise UserError(f"jobs={jobs}: give 1 process or more")
     files: objects.Files = {}
     document = _document(scenario, files)
-    folder = _folder(out, overrides.get("name", document.data.get("name")))
+    folder = Path(out or Path("runs") / str(overrides.get("name", document.data.get("name"))))
     if graph is not None:
         part = objects.graph_part(graph, files)
         if isinstance(part, dict) and part.get("file") in files:
@@ -79,42 +85,29 @@ def simulate(
         if key in find.KINDS and find.KINDS[key].key != key:
             raise UserError(f"{message}: write {find.KINDS[key].key.replace('.', '__')}=")
         yaml_file.lay(document, key, objects.plain(value, files, message), message)
-    whole = yaml_file.validated(document)
-    beside = [Path(scenario).parent] if plugins and isinstance(scenario, str | Path) else []
-    with objects.written(folder, files, plugins), shipped.within_reach(*beside):
-        points = check.planned(whole, document, only_own=not plugins)
+    valid = yaml_file.validated(document)
+    near = [Path(scenario).parent] if plugins and isinstance(scenario, str | Path) else []
+    with objects.written(folder, files, plugins), lookup.within_reach(*near):
+        points = check.planned(valid, document, only_own=not plugins)
         if edited := stamp.edited(points):
             raise UserError(_edited(edited))
         check.hold(points, document, whole=True)
-        rows = _run(points, document, folder, data, jobs, fresh, following, plugins, progress)
-    _warn(rows, folder)
-    return result_of(folder, rows, [*points[0].axes])
-
-
-def _run(
-    points: list[Point],
-    document: Document,
-    folder: Path,
-    data: Path | str | None,
-    jobs: int,
-    fresh: bool,
-    following: bool,
-    plugins: bool,
-    progress: bool,
-) -> list[Row]:
-    data = data_folder(None if data is None else Path(data))
-    sweep = Sweep(points, as_given(document), folder, data, following, plugins)
-    shown = notebook.Line() if progress and notebook.inside() else None
-    watcher = shown or Display(Console(quiet=not progress, markup=False, highlight=False))
-    try:
-        left = sweep.unfinished(fresh)
-        notes = _hold_data(left, document, sweep, jobs)
-        with Local(min(jobs, max(1, len(left)))) as engine, watcher as display:
-            for note in notes:
-                display.note(note)
-            return sweep.run(run, engine, display, fresh)
-    except ScenarioError as error:
-        raise document.error(error.problems) from None
+        place = data_folder(None if data is None else Path(data))
+        sweep = Sweep(points, as_given(document), folder, place, following, plugins)
+        display: AbstractContextManager[Watcher] = nullcontext(Silent())
+        if progress:
+            plain = Console(markup=False, highlight=False)
+            display = notebook.Line() if notebook.inside() else Display(plain)
+        with document.located():
+            left = sweep.unfinished(fresh)
+            engine = Local(min(jobs, max(1, len(left))))
+            notes = _data_notes(engine, left, document, sweep)
+            with engine, display as watcher:
+                rows = sweep.run(run, engine, watcher, fresh, notes)
+    if failed := [str(row["run"]) for row in rows if row["status"] == "failed"]:
+        logs = ", ".join(str(folder / POINTS / name / ERROR) for name in failed[:3])
+        warnings.warn(f"{len(failed)} of {len(rows)} runs failed, see {logs}", RuntimeWarning, stacklevel=2)
+    return result_of(folder, rows, [*points[0].axes], [*near, folder.resolve() / objects.FOLDER] if plugins else [])
 
 
 def as_given(document: Document) -> str:
@@ -141,24 +134,15 @@ def _document(scenario: Path | str | Mapping[str, Any] | Scenario, files: object
     return Document(Path("scenario"), yaml_text.text_of(plain), plain)
 
 
-def _folder(out: Path | str | None, name: Any) -> Path:
-    return Path(out) if out is not None else Path("runs") / str(name)
+def check_data(engine: Engine, points: Sequence[Point], document: Document, data: Path) -> list[str]:
+    """Raise UserError if the points' data cannot be used, and return what to note; on a cluster, workers find out."""
+    return check.check_data(points, document, data, keep=engine.jobs == 1) if isinstance(engine, Local) else []
 
 
-def _hold_data(points: list[Point], document: Document, sweep: Sweep, jobs: int) -> list[str]:
-    """Make the data once before anything runs, and return what to note.
-
-    Errors in a graph that was passed in refer to the argument.
-    """
+def _data_notes(engine: Local, points: list[Point], document: Document, sweep: Sweep) -> list[str]:
+    """Return what to note of the data; errors in a graph that was passed in refer to the argument."""
     try:
-        return data_check.hold(points, document, sweep.data, keep=min(jobs, len(points)) == 1)
+        return check_data(engine, points, document, sweep.data)
     except UserError as error:
         inputs = re.escape(str(sweep.out.resolve() / objects.FOLDER))
         raise UserError(re.sub(rf"{inputs}[\\/]graph-\w+\.npz", "graph", str(error))) from None
-
-
-def _warn(rows: list[Row], folder: Path) -> None:
-    failed = [str(row["point"]) for row in rows if row["status"] == "failed"]
-    if failed:
-        logs = ", ".join(str(folder / f"{point}.log") for point in failed[:3])
-        warnings.warn(f"{len(failed)} of {len(rows)} points failed, see {logs}", RuntimeWarning, stacklevel=3)

@@ -1,5 +1,5 @@
-"""`--try`: whether an algorithm keeps the contract of fedsim/learn/algorithm.py, tried out on a small deployment.
+"""`--try` and `fedsim.testing`: check the contract of fedsim/learn/algorithm.py on a small deployment.
 
-One file for each promise, each a plain function from a `Trial` to findings.  What a trial does not see: behaviour that
-only other data, more rounds, another device or another process would show.
+Each check is a plain function from a `Trial` to findings; `promises.py` lists them.  Not seen: what only
+other data, more rounds, another device or another process would show.
 """

@@ -1,65 +1,22 @@
-"""`--try ALGORITHM [KEY=VALUE ...]`: find the algorithm, run every check, print the report."""
+"""`--try ALGORITHM [KEY=VALUE ...]`: check the algorithm's promises and print the findings."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 from rich.console import Console
 
-from analysis.terminal import writable
-from fedsim.core import logbook
+from analysis import terminal
 from fedsim.core.errors import UserError
 from fedsim.learn.algorithm import Algorithm
-from fedsim.scenario import find, yaml_text
 from fedsim.scenario.part import Part
-from fedsim.trial import (
-    billing,
-    cohorts,
-    corrections,
-    declared_bytes,
-    encodable,
-    files,
-    groups,
-    protocols,
-    randomness,
-    report,
-    resumed,
-    untouched,
-)  # fmt: skip
-from fedsim.trial.finding import Finding, broken
-from fedsim.trial.stage import accepted, folder
+from fedsim.scenario.parts import find, lookup, source
+from fedsim.scenario.text import yaml_text
+from fedsim.trial import files
+from fedsim.trial.promises import PromiseFindings, is_broken, tried
+from fedsim.trial.stage import accepted
 from fedsim.trial.trial import Trial
 
-Check = Callable[[Trial], list[Finding]]
-PLAYED = "work, updates and training run to the end"
-BYTES = "the bytes declared are the bytes sent"
-ENCODED = "what is sent can be encoded"
-DRAWN = "nothing draws from global random numbers"
-SAME = "the same seed gives the same result"
-
-
-@dataclass(frozen=True)
-class Promise:
-    """A promise in words, and what looks at it: only where those that it rests on hold."""
-
-    words: str
-    checks: Sequence[Check]
-    after: Sequence[str] = ()
-
-
-PROMISES: Sequence[Promise] = (
-    Promise(ENCODED, [encodable.check]),
-    Promise(BYTES, [declared_bytes.check]),
-    Promise("every value is finite", [encodable.check_finite]),
-    Promise(DRAWN, [randomness.check]),
-    Promise(SAME, [randomness.check_repeats], [DRAWN]),
-    Promise("nothing is changed in place", [untouched.check, untouched.check_kept]),
-    Promise("clients are trained together", [groups.check]),
-    Promise("a cohort learns what its clients learn one by one", [cohorts.check], [DRAWN, SAME]),
-    Promise("what is computed is billed", [billing.check]),
-    Promise("corrections of gradients have the right sign", [corrections.check]),
-    Promise("an interrupted point ends like one that was not", [resumed.check], [ENCODED, BYTES, DRAWN, SAME]),
-    Promise("every protocol runs, or is refused with a reason", [protocols.check], [ENCODED, BYTES]),
-)
+WIDTH, MARGIN = 80, 10
 
 
 def run(words: Sequence[str], console: Console) -> int:
@@ -71,42 +28,27 @@ def run(words: Sequence[str], console: Console) -> int:
     cls = built(part)
     trial = Trial(accepted(part), cls)
     options = "".join(f" {key}={value}" for key, value in part.options.items())
-    console.print(f"{cls.__name__} ({trial.author.file()}){options}\n", soft_wrap=True)
+    file = lookup.file_of(cls.__module__)
+    console.print(f"{cls.__name__} ({source.shown(file) if file else cls.__module__}){options}\n", soft_wrap=True)
     sections = []
-    with folder() as there, logbook.keep(there / "log"):  # what algorithms log is not for the terminal
-        for section in tried(trial):
-            sections.append(section)
-            for line in report.lines(section, min(console.width, report.WIDTH)):
-                console.print(writable(line, console.encoding), soft_wrap=True)
-    console.print(f"\n{report.summary(sections)}")
-    return 1 if any(finding.kind == "broken" for _, findings in sections for finding in findings) else 0
-
-
-def tried(trial: Trial) -> Iterator[report.Section]:
-    """Run the checks and yield what was found of each promise; only the first where it cannot even be played."""
-    failed = _plays(trial)
-    yield PLAYED, failed
-    wrong: list[str] = []
-    for promise in () if failed else PROMISES:
-        if first := next((words for words in promise.after if words in wrong), None):
-            yield promise.words, [Finding("untried", f"until this holds: {first}")]
-            continue
-        findings = [finding for check in promise.checks for finding in _safe(trial, check)]
-        if any(finding.kind == "broken" for finding in findings):
-            wrong.append(promise.words)
-        yield promise.words, findings
+    for section in tried(trial):
+        sections.append(section)
+        terminal.show(console, report(section, min(console.width, WIDTH)))
+    console.print(f"\n{summary(sections)}")
+    return 1 if any(is_broken(findings) for _, findings in sections) else 0
 
 
 def built(part: Part) -> type[Algorithm]:
     """Return the class of the algorithm, which can be built with its options.
 
-    Raises UserError where there is none, its file cannot be imported, an option is wrong, or it trains nothing.
+    Raises UserError where there is none, its file cannot be imported, an option is wrong, or it trains
+    nothing.
     """
-    made: Algorithm = find.build("algorithm", part)
-    if not made.learns:
-        message = f"{type(made).__name__} trains nothing (learns = False), so that there is no contract to try"
+    algorithm: Algorithm = find.build("algorithm", part)
+    if not algorithm.learns:
+        message = f"{type(algorithm).__name__} trains nothing (learns = False), so that there is no contract to try"
         raise UserError(f"--try {part.name}: {message}")
-    return type(made)
+    return type(algorithm)
 
 
 def named(words: Sequence[str]) -> Part:
@@ -124,29 +66,32 @@ def named(words: Sequence[str]) -> Part:
     return Part(name=files.module(name) if files.is_file(name) else name, options=options)
 
 
-def _plays(trial: Trial) -> list[Finding]:
-    try:
-        trial.played  # noqa: B018 -- played when asked for, and kept
-    except Exception as error:  # whatever the author's code raises is what is looked for
-        return [_raised(trial, error), *_alone(trial)]
-    return []
+def report(section: PromiseFindings, width: int = WIDTH) -> Iterator[str]:
+    """Yield the lines of a promise and its findings."""
+    promise, findings = section
+    untried = any(finding.kind == "untried" for finding in findings)
+    yield from _wrapped("BROKEN" if is_broken(findings) else "untried" if untried else "holds", promise, width)
+    for finding in findings:
+        yield from _wrapped("", finding.what, width)
+        if finding.where:
+            yield from _wrapped("", f"at {finding.where}", width)
+        if finding.remedy:
+            yield from _wrapped("", f"-> {finding.remedy}", width)
 
 
-def _alone(trial: Trial) -> list[Finding]:
-    """Say so where it is only in a cohort that it fails."""
-    try:
-        trial.alone  # noqa: B018
-    except Exception:  # the same or another: the first is reported
-        return []
-    return [broken("with every client trained by itself it works", "", cohorts.REMEDY)]
+def summary(sections: Sequence[PromiseFindings]) -> str:
+    """Return how many promises hold."""
+    wrong = sum(is_broken(findings) for _, findings in sections)
+    if not wrong:
+        return f"All {len(sections)} promises hold."
+    if len(sections) == 1:
+        return "It does not run, so nothing else was tried."
+    left = sum(finding.kind == "untried" for _, findings in sections for finding in findings)
+    untried = f"; {left} not tried" if left else ""
+    return f"{wrong} of {len(sections)} promises {'is' if wrong == 1 else 'are'} broken{untried}."
 
 
-def _safe(trial: Trial, check: Check) -> list[Finding]:
-    try:
-        return check(trial)
-    except Exception as error:  # the author's code may raise in one way of running it alone
-        return [_raised(trial, error)]
-
-
-def _raised(trial: Trial, error: Exception) -> Finding:
-    return broken(f"it raises {type(error).__name__}: {error}", trial.author.line_of_error(error))
+def _wrapped(word: str, text: str, width: int) -> Iterator[str]:
+    first, *others = wrap(text, width - MARGIN, break_on_hyphens=False, break_long_words=False) or [""]
+    yield f"{word:<{MARGIN}}{first}".rstrip()
+    yield from (" " * MARGIN + line for line in others)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from fedsim.core.errors import UserError
-from fedsim.scenario import find, lookup
+from fedsim.scenario.parts import find, lookup
 
 PACKAGE = "tried"  # of a file that no folder on Python's path reaches under a dotted name
 
@@ -30,7 +30,7 @@ def module(name: str) -> str:
     own = path.parent if path.name == "__init__.py" else path.with_suffix("")
     if path.suffix != ".py" or not own.name.isidentifier() or own.name.startswith("_"):
         raise UserError(f"--try {name}: give a file of Python whose name is an identifier, such as mine.py")
-    if own.parent in [folder.resolve() for folder in lookup.folders_of(find.KINDS["algorithm"].package)]:
+    if _leads_to(find.module_of("algorithm", own.name) or "", path):
         return own.name
     for folder in [Path(entry or ".").resolve() for entry in sys.path]:
         steps = own.relative_to(folder).parts if own.is_relative_to(folder) else ()

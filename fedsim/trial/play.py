@@ -1,10 +1,12 @@
-"""Rounds of an algorithm without a network: every call that a run makes of it, in the order in which a run makes it.
+"""Play rounds of an algorithm without a network: every call that a run makes of it, in the order of a run.
 
-The clock is not modelled: all who are asked reply, at once.  A `Watch` looks on.
+Time is not modelled: all who are asked reply, at once.  An observer surrounds each call, as `Recording.call`
+does.
 """
 
-import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+import random
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -14,23 +16,23 @@ import torch
 from fedsim.core import seeds
 from fedsim.core.wire import Tree
 from fedsim.learn.algorithm import Fit, Job, Reply, State
-from fedsim.learn.training import Trainer
-from fedsim.trial.stage import ROUNDS, Lesson
-from fedsim.trial.watch import Given, Watch
+from fedsim.learn.engine.training import Trainer
+from fedsim.point.build.learning import LearningSetup
+from fedsim.trial import trees
+from fedsim.trial.stage import ROUNDS
 
-BOUND = {"task", "overview", "context"}  # what a run gives an algorithm, and looks after
-CHANGEABLE = (dict, list, set, int, float, np.ndarray, torch.Tensor)  # variables of a module that may hold results
 T = TypeVar("T")
+CallArguments = Mapping[tuple[str, str], Any]  # arguments by name and owner (" of client 2", or "")
+CallContext = Callable[[str, CallArguments], AbstractContextManager[None]]  # surrounds the call of a method
 
 
 @dataclass
-class Work:
-    """A job, what it has declared and billed before it ran, what it has trained and sent."""
+class PlayedJob:
+    """A job, the upload that it declares, and what it trains and sends."""
 
     job: Job
     number: int  # of its round, from 0
     declared: Tree | None
-    steps: float  # the training steps that it is billed for
     fits: list[Fit] = field(default_factory=list)
     trained: list[Tree] = field(default_factory=list)
     upload: Tree = None
@@ -38,12 +40,11 @@ class Work:
 
 @dataclass
 class Fold:
-    """An update: what it was made of, and what became of the state."""
+    """An update: the works whose uploads it aggregates, and the state that it returns."""
 
     step: str
     number: int  # of its round
-    replies: Sequence[Reply]
-    flops: float
+    works: Sequence[PlayedJob]
     state: State
 
 
@@ -51,97 +52,94 @@ class Fold:
 class Play:
     """All that has happened."""
 
-    lesson: Lesson
-    first: State = field(default_factory=dict)
-    works: list[Work] = field(default_factory=list)
+    first: State
+    works: list[PlayedJob] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
-    trainings: list[list[tuple[Job, Fit]]] = field(default_factory=list)  # what was trained together
 
-
-Spy = Callable[[Work, Fit], Fit]
+    def results(self) -> Iterator[tuple[str, str, Tree]]:
+        """Yield each state, download and upload: in words, with {} for a path in it, its method, and its value."""
+        yield "the first state{}", "start", self.first
+        for fold in self.folds:
+            when = f"step {fold.step!r} of round {fold.number + 1}"
+            for work in fold.works:
+                yield f"the download{{}} of client {work.job.client} in {when}", "download", work.job.download
+                yield f"the upload{{}} of client {work.job.client} in {when}", "work", work.upload
+            yield f"the state{{}} after {when}", "update", fold.state
 
 
 def play(
-    lesson: Lesson,
+    setup: LearningSetup,
     trainer: Trainer,
-    watch: Watch | None = None,
+    observe: CallContext | None = None,
     *,
     batch: bool = True,
-    spy: Spy | None = None,
     rounds: Sequence[Sequence[int]] = ROUNDS,
 ) -> Play:
-    """Play these rounds, each with these clients; `spy` may replace each fit before it is trained."""
-    player = _Player(lesson, trainer, watch or Watch(), batch, spy)
-    player.begin()
+    """Play these rounds, each with these clients, trained together or, without `batch`, one by one."""
+    player = _Player(setup, trainer, observe or (lambda method, given: nullcontext()), batch)
     for number, clients in enumerate(rounds):
-        player.round(number, clients, number * len(lesson.periods[0]) // len(rounds))
-    return player.made
+        player.round(number, clients, number * len(setup.periods[0]) // len(rounds))
+    return player.result
 
 
 @dataclass
 class _Player:
-    lesson: Lesson
+    setup: LearningSetup
     trainer: Trainer
-    watch: Watch
+    observe: CallContext
     batch: bool
-    spy: Spy | None
     memories: dict[int, dict[str, Any]] = field(default_factory=dict)
     jobs: int = 0
 
     def __post_init__(self) -> None:
-        self.algorithm, self.made = self.lesson.algorithm, Play(self.lesson)
-
-    def begin(self) -> None:
-        self.state = self.made.first = self._call({}, self.algorithm.start)
+        self.algorithm = self.setup.algorithm
+        self.state = self._call({}, self.algorithm.start)
+        self.result = Play(self.state)
 
     def round(self, number: int, clients: Sequence[int], period: int) -> None:
-        own = self.algorithm
-        waiting = list(self._call(self._given(), own.steps, self.state))
+        algorithm = self.algorithm
+        waiting = list(self._call(self._given(), algorithm.steps, self.state))
         while waiting:
             step = waiting.pop(0)
             self._exchange(number, clients, period, step)
-            waiting = [*self._call(self._given(), own.more, self.state, step), *waiting]
-        self._call(self._given(), own.common, self.state)
+            waiting = [*self._call(self._given(), algorithm.more, self.state, step), *waiting]
+        self._call(self._given(), algorithm.common, self.state)
         for client in clients:
             memory = self.memories.get(client, {})
             given = {**self._given(), ("memory", f" of client {client}"): memory}
-            for method in (own.predictor, own.personal):
+            for method in (algorithm.predictor, algorithm.personal):
                 self._call(given, method, self.state, client, memory)
 
     def _exchange(self, number: int, clients: Sequence[int], period: int, step: str) -> None:
-        own = self.algorithm
         works = [self._ask(number, client, period, step) for client in clients]
         for group in [works] if self.batch else [[work] for work in works]:
-            given = {key: value for work in group for key, value in _seen(work.job).items()}
-            self._call(given, self._work, group, name="work")
+            given = {key: value for work in group for key, value in _parts(work.job).items()}
+            self._call(given, self.work, group)
         for work in works:
             self.memories[work.job.client] = work.job.memory
-        self.made.works += works
+        self.result.works += works
         replies = [Reply(work.job.client, number, work.job.download, work.upload) for work in works]
-        sent = {("reply.upload", f" of client {reply.client}"): reply.upload for reply in replies}
-        given = {**self._given(), **sent}
-        flops = self._call(given, own.server_flops, self.state, replies, step)
-        self.state = self._call(given, own.update, self.state, replies, step)
-        self.made.folds.append(Fold(step, number, replies, flops, self.state))
+        uploads = {("reply.upload", f" of client {reply.client}"): reply.upload for reply in replies}
+        given = {**self._given(), **uploads}
+        self._call(given, self.algorithm.server_flops, self.state, replies, step)
+        self.state = self._call(given, self.algorithm.update, self.state, replies, step)
+        self.result.folds.append(Fold(step, number, works, self.state))
 
-    def _ask(self, number: int, client: int, period: int, step: str) -> Work:
-        own = self.algorithm
-        download = self._call(self._given(), own.download, self.state, client, step)
-        data = self.lesson.periods[client][min(period, len(self.lesson.periods[client]) - 1)].graph
+    def _ask(self, number: int, client: int, period: int, step: str) -> PlayedJob:
+        algorithm = self.algorithm
+        download = self._call(self._given(), algorithm.download, self.state, client, step)
+        data = self.setup.periods[client][min(period, len(self.setup.periods[client]) - 1)].graph
         seed, self.jobs = seeds.integer(0, "job", client, self.jobs), self.jobs + 1
         job = Job(client, step, period, download, data, dict(self.memories.get(client, {})), seed)
-        seen = _seen(job)
-        declared = self._call(seen, own.upload_like, job)
-        steps = 0.0
-        if self.lesson.task.flops(data):  # as in a run: a graph without a vertex takes no step
-            steps = self.trainer.local_steps * self._call(seen, own.effort, job) + self._call(
-                seen, own.extra_steps, job
-            )
-        return Work(job, number, declared, steps)
+        declared = self._call(_parts(job), algorithm.upload_like, job)
+        if self.setup.task.flops(data):  # as in a run: a graph without a node takes no step
+            self._call(_parts(job), algorithm.effort, job)
+            self._call(_parts(job), algorithm.extra_steps, job)
+        return PlayedJob(job, number, declared)
 
-    def _work(self, works: Sequence[Work]) -> None:
+    def work(self, works: Sequence[PlayedJob]) -> None:
         """Run the jobs' scripts side by side, and train together what they ask for at the same time."""
-        active: list[tuple[Work, Generator[Fit, Tree, Tree]]] = []
+        active: list[tuple[PlayedJob, Generator[Fit, Tree, Tree]]] = []
         for work in works:
             script = self.algorithm.work(work.job)
             if isinstance(script, Generator):
@@ -149,17 +147,15 @@ class _Player:
             else:
                 work.upload = script
         while active:
-            wanted = [(work.job, self.spy(work, work.fits[-1]) if self.spy else work.fits[-1]) for work, _ in active]
-            self.made.trainings.append([(work.job, work.fits[-1]) for work, _ in active])
-            trained = self._call({}, self.trainer.train, wanted)
+            trained = self._call({}, self.trainer.train, [(work.job, work.fits[-1]) for work, _ in active])
             waiting, active = active, []
             for (work, script), params in zip(waiting, trained, strict=True):
                 work.trained.append(params)
                 active += self._advance(work, script, params)
 
     def _advance(
-        self, work: Work, script: Generator[Fit, Tree, Tree], params: Tree
-    ) -> list[tuple[Work, Generator[Fit, Tree, Tree]]]:
+        self, work: PlayedJob, script: Generator[Fit, Tree, Tree], params: Tree
+    ) -> list[tuple[PlayedJob, Generator[Fit, Tree, Tree]]]:
         try:
             work.fits.append(script.send(params))
         except StopIteration as stop:
@@ -167,29 +163,56 @@ class _Player:
             return []
         return [(work, script)]
 
-    def _given(self) -> Given:
+    def _given(self) -> CallArguments:
         return {("state", ""): self.state}
 
-    def _call(self, given: Given, method: Callable[..., T], *arguments: Any, name: str = "") -> T:
-        with self.watch.call(name or method.__name__, {**given, **_kept(self.algorithm)}):
+    def _call(self, given: CallArguments, method: Callable[..., T], *arguments: Any) -> T:
+        with self.observe(method.__name__, given):
             return method(*arguments)
 
 
-def _seen(job: Job) -> Given:
-    whose = f" of client {job.client}"
+def _parts(job: Job) -> CallArguments:
     # The memory's entries, in a dict of their own: the job may give itself new ones.
     parts: Mapping[str, Any] = {"job.memory": dict(job.memory), "job.download": job.download, "job.data": job.data}
-    return {(name, whose): value for name, value in parts.items()}
+    return {(name, f" of client {job.client}"): value for name, value in parts.items()}
 
 
-def _kept(algorithm: Any) -> Given:
-    """Return what an algorithm and its module hold beside the state, as it is whenever it is looked at."""
-    module = sys.modules[type(algorithm).__module__]
+@dataclass(frozen=True)
+class Event:
+    """A side effect of a call: `what` has changed, at the path inside it."""
 
-    def own() -> dict[str, Any]:
-        return {key: value for key, value in vars(algorithm).items() if key not in BOUND}
+    method: str
+    what: str
+    whose: str = ""
+    path: str = ""
 
-    def shared() -> dict[str, Any]:
-        return {key: value for key, value in vars(module).items() if key[0] != "_" and isinstance(value, CHANGEABLE)}
 
-    return {("self", ""): own, ("module", ""): shared}
+@dataclass
+class Recording:
+    """Record the calls that change their arguments, and those that draw global random numbers."""
+
+    changes: list[Event] = field(default_factory=list)
+    draws: list[Event] = field(default_factory=list)
+
+    @contextmanager
+    def call(self, method: str, given: CallArguments) -> Iterator[None]:
+        """Surround a call of a method of the algorithm."""
+        before = {key: trees.digests(value) for key, value in given.items()}
+        states = {library: state() for library, state in RANDOM.items()}
+        yield
+        self.draws += [Event(method, library) for library, state in RANDOM.items() if state() != states[library]]
+        for (what, whose), value in given.items():
+            paths = trees.changed(before[what, whose], trees.digests(value))
+            self.changes += [Event(method, what, whose, path) for path in paths[:1]]
+
+
+def _numpy() -> bytes:
+    _, keys, *rest = np.random.get_state(legacy=True)
+    return np.asarray(keys).tobytes() + repr(rest).encode()
+
+
+RANDOM: Mapping[str, Callable[[], Any]] = {
+    "torch": lambda: torch.get_rng_state().numpy().tobytes(),
+    "numpy.random": _numpy,
+    "random": random.getstate,
+}

@@ -1,16 +1,16 @@
-"""The promise that an algorithm runs under every protocol that comes with fedsim, or is refused with a reason."""
+"""Check that an algorithm runs under every protocol that comes with fedsim, or is refused with a reason."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fedsim.core.errors import ScenarioError, UserError
-from fedsim.point.check import points as check_points
+from fedsim.point.checks.check import points as check_points
 from fedsim.point.run import run
-from fedsim.scenario import find
 from fedsim.scenario.part import Part
-from fedsim.trial.finding import Finding, broken
+from fedsim.scenario.parts import find, source
 from fedsim.trial.stage import folder
-from fedsim.trial.trial import Trial
+from fedsim.trial.trial import Finding, Trial, broken
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "sync": {"rounds": 4, "participation": 0.6},
@@ -33,48 +33,41 @@ def names() -> list[str]:
 
 
 def check(trial: Trial) -> list[Finding]:
-    """Run a small point under each protocol; notes say which have run, and why the others were refused."""
-    ran: list[str] = []
-    refused: list[Finding] = []
-    failed: dict[tuple[str, str], tuple[list[str], str]] = {}  # by kind and line: under which protocols, and the words
-    for name in names():
-        try:
-            outcome = _run(trial, name)
-        except UserError as error:
-            refused.append(Finding("note", f"refused: {_reason(error)}"))
-        except Exception as error:  # whatever the author's code raises is what is looked for
-            message = f"it fails: {type(error).__name__}: {error}"
-            failed.setdefault((message.split(": ")[1], trial.author.line_of_error(error)), ([], message))[0].append(
-                name
-            )
-        else:
-            if outcome == "stalled":
-                failed.setdefault(("", ""), ([], "it stalls: nobody is asked or replies any more"))[0].append(name)
-            else:
-                ran.append(name)
-    wrong = [
-        broken(f"under {', '.join(under)} {message}", where, "what cannot work is refused by raising UserError")
-        for (_, where), (under, message) in failed.items()
-    ]
-    return [*wrong, *([Finding("note", f"it runs under {', '.join(ran)}")] if ran else []), *refused]
+    """Run a small point under each protocol; notes say which run, and why the others are refused."""
+    outcomes = {name: _outcome(trial, name) for name in names()}
+    ran = [name for name, outcome in outcomes.items() if outcome is None]
+    failed = dict.fromkeys(outcome for outcome in outcomes.values() if outcome and outcome.kind == "broken")
+    findings = []
+    for failure in failed:
+        under = ", ".join(name for name, outcome in outcomes.items() if outcome == failure)
+        findings.append(replace(failure, what=f"under {under} {failure.what}"))
+    if ran:
+        findings.append(Finding("note", f"it runs under {', '.join(ran)}"))
+    return findings + [outcome for outcome in outcomes.values() if outcome and outcome.kind == "note"]
+
+
+def _outcome(trial: Trial, name: str) -> Finding | None:
+    """Return why a point under the protocol is refused or fails, None if it ends as it should."""
+    remedy = "what cannot work is refused by raising UserError"
+    try:
+        status = _run(trial, name)
+    except UserError as error:
+        problems = error.problems if isinstance(error, ScenarioError) else []
+        return Finding("note", f"refused: {'; '.join(problem.message for problem in problems) or error}")
+    except Exception as error:  # the author's code may raise anything
+        return broken(f"it fails: {source.in_a_line(error)}", source.place_of(error), remedy)
+    return broken("it stalls: nobody is asked or replies any more", "", remedy) if status == "stalled" else None
 
 
 def _run(trial: Trial, name: str) -> str:
     changes: dict[str, Any] = {"protocol": {"name": name, **OPTIONS[name]}}
     if name in TOPOLOGIES:
         changes["network__topology"] = TOPOLOGIES[name]
-    if name == "one_shot":  # which asks once, whatever comes later
-        changes["data__stream"] = _still(trial.stage.keys["data"]["stream"])
+    if name == "one_shot":  # asks once, whatever comes later
+        stream = trial.stage.keys["data"]["stream"]
+        changes["data__stream"] = {"name": "static"} if stream["name"] == "class_incremental" else stream
     with folder() as there:
         point = trial.stage.point(**changes)
         if wrong := check_points([point], whole=True):
             raise ScenarioError(wrong)
         return str(run(point, there, there, lambda progress: None)["status"])
-
-
-def _still(stream: Any) -> Any:
-    return {"name": "static"} if stream["name"] == "class_incremental" else stream
-
-
-def _reason(error: UserError) -> str:
-    return "; ".join(problem.message for problem in error.problems) if isinstance(error, ScenarioError) else str(error)

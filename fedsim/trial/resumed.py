@@ -1,6 +1,6 @@
-"""The promise that a point that was interrupted ends with the tables of one that was not.
+"""Check that a point that was interrupted ends with the tables of one that was not.
 
-The point is run to its end; then run again, interrupted during training after a checkpoint, and resumed.
+The point is run to its end; then again, interrupted during training after a checkpoint, and resumed.
 """
 
 import time
@@ -14,21 +14,20 @@ from unittest.mock import patch
 import pyarrow.parquet as pq
 
 from fedsim.learn.algorithm import Fit, Job
-from fedsim.learn.training import Trainer
-from fedsim.point.checkpoint import Keeper
+from fedsim.learn.engine.training import Trainer
+from fedsim.point.resume.checkpoint import Checkpointer
 from fedsim.point.run import run
 from fedsim.scenario.schema import Point
 from fedsim.trial import cohorts
-from fedsim.trial.finding import Finding, broken, warning
 from fedsim.trial.stage import folder
-from fedsim.trial.trial import Trial
+from fedsim.trial.trial import Finding, Trial, broken
 
-PAUSE = 0.8  # seconds, by which a checkpoint is due again: its own time at least lies between it and the next 20 times
+PAUSE = 0.8  # seconds, after which a checkpoint is due again: 20 times as long as one takes lies between two
 REMEDY = (
     "all that later calls need must lie in the state or in job.memory, not on self and not in variables of the module"
 )
 
-Trained = list[list[tuple[Job, Any]]]  # the jobs of each call of the trainer, and what was made of them
+Trained = list[list[tuple[Job, Any]]]  # the jobs of each call of the trainer, and their results
 
 
 class Interrupted(Exception):  # noqa: N818 -- nothing is wrong
@@ -36,24 +35,26 @@ class Interrupted(Exception):  # noqa: N818 -- nothing is wrong
 
 
 def check(trial: Trial) -> list[Finding]:
-    """Compare what both have trained, and their tables."""
+    """Compare what both train, and their tables."""
     point = trial.stage.point()
-    with folder() as whole, folder() as parts:
-        with _interrupting(None) as trained:
-            _run(point, whole)
+    with folder() as uninterrupted, folder() as resumed:
+        with _interrupted_after(None) as trained:
+            _run(point, uninterrupted)
         if len(trained) < 3:
             return []  # nothing to interrupt, or too short
-        with _interrupting(len(trained) // 2), _forgone() as reasons, suppress(Interrupted):
-            _run(point, parts)
-        if reasons:
-            message = f"a point that is interrupted starts anew: {reasons[0]}"
-            return [warning(message, remedy="keep tensors, NumPy arrays, numbers, texts, dicts, lists and tuples")]
-        if not [path for path in parts.rglob("*") if path.is_file() and path.name != "run.log"]:
-            return [warning("whether a point can be continued was not seen: no checkpoint was taken in time")]
-        with _interrupting(None) as continued:
-            _run(point, parts)
-        if difference := _other_fits(trained, continued) or _other_tables(whole, parts):
-            what = f"a point that was interrupted and continued goes on otherwise than one that was not: {difference}"
+        disabled = patch.object(Checkpointer, "disable", autospec=True, side_effect=Checkpointer.disable)
+        with _interrupted_after(len(trained) // 2), disabled as disable, suppress(Interrupted):
+            _run(point, resumed)
+        if disable.called:
+            remedy = "keep tensors, NumPy arrays, numbers, texts, dicts, lists and tuples"
+            _, reason = disable.call_args_list[0].args
+            return [Finding("note", f"an interrupted run starts anew: {reason}", "", remedy)]
+        if not [path for path in resumed.rglob("*") if path.is_file() and path.name != "run.log"]:
+            return [Finding("note", "not tried: no checkpoint was taken in time")]
+        with _interrupted_after(None) as continued:
+            _run(point, resumed)
+        if difference := _other_fits(trained, continued) or _other_tables(uninterrupted, resumed):
+            what = f"a run that was interrupted and resumed differs from one that was not: {difference}"
             return [broken(what, trial.method("work"), REMEDY)]
     return []
 
@@ -63,54 +64,41 @@ def _run(point: Point, where: Path) -> None:
 
 
 @contextmanager
-def _forgone() -> Iterator[list[str]]:
-    """Collect why no checkpoint can be taken."""
-    reasons: list[str] = []
-    forgo = Keeper.forgo
-
-    def noted(self: Keeper, reason: str) -> None:
-        reasons.append(reason)
-        forgo(self, reason)
-
-    with patch.object(Keeper, "forgo", noted):
-        yield reasons
-
-
-@contextmanager
-def _interrupting(last: int | None) -> Iterator[Trained]:
-    """Keep what the trainer has made; raise Interrupted at the call after `last`, with a checkpoint between the two."""
-    made: Trained = []
+def _interrupted_after(last: int | None) -> Iterator[Trained]:
+    """Collect what the trainer returns; after `last` calls, and a checkpoint before the last, raise Interrupted."""
+    calls: Trained = []
     train = Trainer.train
 
-    def kept(self: Trainer, work: Sequence[tuple[Job, Fit]]) -> list[Any]:
-        if len(made) == last:
+    def recorded(self: Trainer, work: Sequence[tuple[Job, Fit]]) -> list[Any]:
+        if len(calls) == last:
             raise Interrupted
-        if last is not None and len(made) + 1 == last:
+        if last is not None and len(calls) + 1 == last:
             time.sleep(PAUSE)
         results = train(self, work)
-        made.append([(job, params) for (job, _), params in zip(work, results, strict=True)])
+        calls.append([(job, params) for (job, _), params in zip(work, results, strict=True)])
         return results
 
-    with patch.object(Trainer, "train", kept):
-        yield made
+    with patch.object(Trainer, "train", recorded):
+        yield calls
 
 
 def _other_fits(one: Trained, other: Trained) -> str | None:
-    """Say which fit of those that were trained after the interruption has another outcome."""
-    known, again = _by_job(one), _by_job(other)
-    for key, (job, params) in again.items():
-        if key not in known or cohorts.differing(known[key][1], params) is not None:
+    """Say which fit after the interruption has another outcome."""
+    expected, actual = _by_job(one), _by_job(other)
+    for key, (job, params) in actual.items():
+        if key not in expected or cohorts.differing(expected[key][1], params) is not None:
             return f"client {job.client} trains something else in step {job.step!r}"
     return None
 
 
-def _by_job(made: Trained) -> dict[tuple[int, int, int], tuple[Job, Any]]:
-    found: dict[tuple[int, int, int], tuple[Job, Any]] = {}
+def _by_job(trained: Trained) -> dict[tuple[int, int, int], tuple[Job, Any]]:
+    """Return each job and its result by client, seed, and which of the job's fits it is."""
+    fits: dict[tuple[int, int, int], tuple[Job, Any]] = {}
     counts: Counter[tuple[int, int]] = Counter()
-    for job, params in (pair for call in made for pair in call):
+    for job, params in (pair for call in trained for pair in call):
         counts[job.client, job.seed] += 1
-        found[job.client, job.seed, counts[job.client, job.seed]] = job, params
-    return found
+        fits[job.client, job.seed, counts[job.client, job.seed]] = job, params
+    return fits
 
 
 def _other_tables(one: Path, other: Path) -> str | None:

@@ -1,8 +1,8 @@
-"""The small deployments that algorithms are tried on; their data are drawn from a seed, and nothing is downloaded.
+"""The small deployments on which algorithms are tried; their data are drawn from a seed, and nothing is downloaded.
 
-The first that an algorithm accepts is taken: most learn from a graph cut into periods by classes; some ask for clients
-that know their edges to others, or for a graph that changes.  Plain SGD trains, since what is wrong by a factor would
-not show under Adam.
+The first that an algorithm accepts is taken: most learn from a graph cut into periods by classes; some ask
+for clients that know their edges to others, or for a graph that changes.  Plain SGD trains: under Adam an
+error by a factor would not show.
 """
 
 import tempfile
@@ -10,26 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedsim.core.errors import UserError
-from fedsim.data.graph import Period
-from fedsim.learn.algorithm import Algorithm
-from fedsim.learn.optimiser import build
-from fedsim.learn.training import Trainer
-from fedsim.point import learning
-from fedsim.point.parts import Parts
+from fedsim.learn.engine.training import Trainer
+from fedsim.point.build import learning
+from fedsim.point.build.parts import Parts
+from fedsim.point.build.training import optimiser
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Point, Scenario
 
-if TYPE_CHECKING:
-    from fedsim.learn.task import Task
-
 CLIENTS = 4
 ROUNDS: Sequence[Sequence[int]] = ((0, 1, 2, 3), (0, 2, 3), (1, 2), (0, 1, 2, 3))  # who is asked in each
-GRAPH = {"name": "synthetic", "vertices": 120, "classes": 4, "features": 12, "degree": 4.0}
+GRAPH = {"name": "synthetic", "nodes": 120, "classes": 4, "features": 12, "degree": 4.0}
 SPLIT = {"train": 0.5, "val": 0.2, "test": 0.3}
-DRIFTING = {"name": "drifting", "vertices": 120, "edges": 300, "snapshots": 4, "classes": 3, "features": 6}
+DRIFTING = {"name": "drifting", "nodes": 120, "edges": 300, "snapshots": 4, "classes": 3, "features": 6}
 PLAIN: Mapping[str, Any] = {
     "name": "trial",
     "seed": 5,
@@ -43,7 +38,6 @@ PLAIN: Mapping[str, Any] = {
     "device": "cpu",
 }
 STATIC = {"dataset": GRAPH, "partition": "random", "split": SPLIT, "stream": "static"}
-SKEWED = {**STATIC, "partition": {"name": "label_skew", "majors": 1, "share": 0.8}}
 DATA: Sequence[Mapping[str, Any]] = (
     {"data": {**STATIC, "stream": {"name": "class_incremental", "classes": 2, "every": "2 updates"}}},
     {"data": {**STATIC, "stream": {"name": "static", "numbered": True}}},
@@ -55,15 +49,6 @@ DATA: Sequence[Mapping[str, Any]] = (
         "model": {"name": "roland", "hidden": 6},
     },
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """An algorithm made anew, ready to be played, and what its clients learn from: periods[client][number]."""
-
-    algorithm: Algorithm
-    task: "Task"
-    periods: Sequence[Sequence[Period]]
 
 
 @dataclass(frozen=True)
@@ -86,16 +71,18 @@ class Stage:
         (only,) = self.scenario(**changes).points()
         return only
 
-    def lesson(self, **changes: Any) -> Lesson:
-        """Return the algorithm made anew and bound.  Raises UserError where it refuses the deployment."""
-        made = learning.prepare(Parts(self.scenario(**changes)), Path())
-        return Lesson(made.algorithm, made.task, made.periods)
+    def setup(self, **changes: Any) -> learning.LearningSetup:
+        """Return a new instance of the algorithm, and what its clients learn from.
 
-    def trainer(self, **changes: Any) -> Trainer:
+        Raises UserError where it refuses the deployment.
+        """
+        return learning.prepare(Parts(self.scenario(**changes)), Path())
+
+    def trainer(self) -> Trainer:
         """Return what trains the clients."""
-        given = self.scenario(**changes).training
+        given = self.scenario().training
         assert given is not None
-        return Trainer(build(given.optimiser, given.lr, given.weight_decay, given.momentum), given.local_steps)
+        return Trainer(optimiser(given), given.local_steps)
 
 
 def accepted(part: Part) -> Stage:
@@ -104,10 +91,10 @@ def accepted(part: Part) -> Stage:
     for keys in DATA:
         stage = Stage(part, keys)
         try:
-            stage.lesson().algorithm.start()
+            stage.setup().algorithm.start()
         except UserError as error:
             refusals.append(str(error))
-        except Exception:  # a fault of the author's code, which playing it will meet again, and tell
+        except Exception:  # a fault of the author's code, which playing it meets again and reports
             return stage
         else:
             return stage

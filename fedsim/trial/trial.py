@@ -1,53 +1,74 @@
-"""A trial: one algorithm and its stage, and the plays that several checks look at, each played once when asked for."""
+"""A trial: an algorithm, the deployment on which it is tried, and the rounds that several checks look at."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Literal
 
 from fedsim.learn.algorithm import Algorithm
-from fedsim.trial import places
-from fedsim.trial.play import Play, play
+from fedsim.scenario.parts import source
+from fedsim.trial.play import CallContext, Play, Recording, play
 from fedsim.trial.stage import Stage
-from fedsim.trial.watch import Blaming, Event, Recording
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check reports; `where` is the line to look at, "" where no line stands for it.
+
+    A "broken" promise does not hold; of one that is "untried", `what` says why it was not checked.
+    """
+
+    kind: Literal["broken", "untried", "note"]
+    what: str
+    where: str = ""
+    remedy: str = ""
+
+
+def broken(what: str, where: str = "", remedy: str = "") -> Finding:
+    """Return the finding of a promise that does not hold."""
+    return Finding("broken", what, where, remedy)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What the checks are given."""
+    """What the checks are given; the same rounds are played once for all checks that look at them."""
 
     stage: Stage
     cls: type[Algorithm]
 
     @cached_property
-    def author(self) -> places.Author:
-        """Who wrote the algorithm."""
-        return places.Author(self.cls)
-
-    @cached_property
     def played(self) -> Play:
-        """Cohorts trained together, as in a run: nobody looks into what they send before it is folded."""
-        return play(self.stage.lesson(), self.stage.trainer())
+        """Cohorts trained together, as in a run: nobody looks into what they send before it is aggregated."""
+        return self.play()
 
     @cached_property
     def recording(self) -> Recording:
-        """What a second play's calls have done to what they were given, and to global random numbers.
+        """What each call does to its arguments and to global random numbers.
 
-        To look into trees changes how they are rounded, so that its results are not those of `played`.
+        Looking into trees changes how they are rounded, so that the results are not those of `played`.
         """
         recording = Recording()
-        play(self.stage.lesson(), self.stage.trainer(), recording)
+        self.play(recording.call)
         return recording
 
     @cached_property
     def alone(self) -> Play:
         """The same rounds with every client trained by itself."""
-        return play(self.stage.lesson(), self.stage.trainer(), batch=False)
+        return self.play(batch=False)
 
-    def line_of(self, event: Event) -> str:
-        """Return the author's line that an event is due to, or that of the method in which it happened."""
-        blaming = Blaming(event, self.author)
-        play(self.stage.lesson(), self.stage.trainer(), blaming)
-        return blaming.found or self.method(event.method)
+    def play(self, observe: CallContext | None = None, *, batch: bool = True) -> Play:
+        """Play the rounds with a new instance of the algorithm."""
+        setup = self.stage.setup()
+        return play(setup, setup.cohort.trainer, observe, batch=batch)
 
     def method(self, name: str) -> str:
-        """Return "file:line" of a method of the algorithm."""
-        return places.method(self.cls, "work" if name == "train" else name)
+        """Return "file:line" of a method of the algorithm, "" where it has no source."""
+        function = getattr(self.cls, "work" if name == "train" else name, None)
+        return line_of(function) if callable(function) else ""
+
+
+def line_of(function: Callable[..., Any]) -> str:
+    """Return "file:line" of a function's definition; of a partial one, that of the function inside."""
+    while not hasattr(function, "__code__") and callable(inner := getattr(function, "func", None)):
+        function = inner
+    return source.line_of(function)

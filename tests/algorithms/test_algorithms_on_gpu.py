@@ -12,8 +12,8 @@ from mutations import FULL
 from test_contract import ALGORITHMS, PROTOCOLS, changes, each_algorithm
 
 from fedsim.core.errors import ScenarioError
-from fedsim.scenario import find
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find
 
 SHORT = {
     "protocol": {"name": "sync", "rounds": 2, "participation": 1.0},

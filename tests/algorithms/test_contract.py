@@ -16,13 +16,13 @@ from fedsim.core import wire
 from fedsim.core.record import SERVER, Recorder
 from fedsim.data.graph import induced, with_masks
 from fedsim.learn.algorithm import Algorithm
-from fedsim.learn.cohort import Cohort, JobPromise
-from fedsim.learn.training import Trainer
+from fedsim.learn.engine.cohort import JobPromise, JobQueue
+from fedsim.learn.engine.training import Trainer
 from fedsim.net.message import Message
-from fedsim.net.network import Network
-from fedsim.point.assemble import build
-from fedsim.scenario import find
+from fedsim.net.network import SimulatedNetwork
+from fedsim.point.build.assemble import build
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find
 from fedsim.trial.play import play
 from fedsim.trial.stage import accepted
 
@@ -40,7 +40,7 @@ CHEAPER: dict[str, dict[str, Any]] = {
     "fed_sd2c": {"latent": 4, "width": 6, "latent_steps": 3, "server_epochs": 3},
     "fed_nova": {"least": 1},
     "o_pfgl": {"surrogate_steps": 60, "first_steps": 20, "check": 10},
-    "fed_tad": {"vertices": 12, "iterations": 1, "model_steps": 2, "walk": 2},
+    "fed_tad": {"nodes": 12, "iterations": 1, "model_steps": 2, "walk": 2},
     "fed_cvae": {"hidden": 8, "latent": 4, "server_steps": 3},
     "dg_colearn": {"exchange": "none"},  # nothing is cut of a graph that does not change
     "fed_gcn": {"hops": 0},  # likewise
@@ -164,9 +164,9 @@ def watched(patch, tmp_path, **options):
     """Run a small point to its end and return what was seen on the way."""
     patch.undo()
     watch, recorder = Watch(), Recorder()
-    send, submit, fill, train = Network.send, Cohort.submit, JobPromise.fill, Trainer.train
+    send, submit, fill, train = SimulatedNetwork.send, JobQueue.submit, JobPromise.fill, Trainer.train
 
-    def see_message(self: Network, message: Message, *answers):
+    def see_message(self: SimulatedNetwork, message: Message, *answers):
         envelope = wire.size({key: getattr(message, key) for key in ("src", "dst", "kind", "version")})
         if message.label is None:
             nbytes = watch.latest[message.src].nbytes
@@ -194,13 +194,13 @@ def watched(patch, tmp_path, **options):
             watch.fits[job.client, job.seed, count] = params
         return trained
 
-    patch.setattr(Network, "send", see_message)
-    patch.setattr(Cohort, "submit", see_job)
+    patch.setattr(SimulatedNetwork, "send", see_message)
+    patch.setattr(JobQueue, "submit", see_job)
     patch.setattr(JobPromise, "fill", see_upload)
     patch.setattr(Trainer, "train", see_fits)
     watch.built = built = build(small_points.scenario(**options), tmp_path, recorder)
     for server in (built.world.server, *built.world.edges):
-        server.write_many = None  # waves send no messages, and have the tables of single asks (tests/test_waves.py)
+        server.write_cohort = None  # cohorts send no messages (tests/clock/test_cohorts.py compares them)
     built.world.env.run(until=built.done)
     built.world.end()
     built.observer.score()
@@ -252,12 +252,12 @@ def test_a_cohort_that_is_split_to_fit_the_memory_learns_the_same(algorithm, tmp
     check_same(whole, watched(monkeypatch, tmp_path, **options, cohort={"memory": "64 KiB"}))
 
 
-@pytest.mark.parametrize("hold", ["no training vertex", "no vertex"])
+@pytest.mark.parametrize("hold", ["no training node", "no node"])
 @each_algorithm
 def test_a_round_of_clients_with_nothing_to_train_on(algorithm, hold):
     """In both periods rounds of them alone, before and after one with a client that does train."""
     stage = accepted(Part(name=algorithm, options=CHEAPER.get(algorithm, {})))
-    lesson = stage.lesson()
+    lesson = stage.setup()
     empty, others = lesson.periods[:2], lesson.periods[2:]
     empty = [[replace(period, graph=EMPTIED[hold](period.graph)) for period in own] for own in empty]
     rounds = [(0, 1), (0, 1), (0, 1, 2), (0, 1), (0, 1, 2), (0, 1)]
@@ -278,7 +278,7 @@ def without_training(graph):
     return with_masks(graph, torch.zeros_like(graph["train"]), graph["val"], graph["test"])
 
 
-EMPTIED = {"no training vertex": without_training, "no vertex": lambda graph: induced(graph, np.arange(0))}
+EMPTIED = {"no training node": without_training, "no node": lambda graph: induced(graph, np.arange(0))}
 
 
 def tensors(tree):

@@ -8,10 +8,10 @@ import torch
 from algorithms.d_fedgnn import DFedGNN
 from fedsim.core.record import Recorder
 from fedsim.core.wire import array_bytes, size
-from fedsim.learn import tree
 from fedsim.learn.algorithm import Reply
-from fedsim.net.inputs import graphs
-from fedsim.point.assemble import build
+from fedsim.learn.engine import tree
+from fedsim.net.measurements import graphs
+from fedsim.point.build.assemble import build
 
 PEERS = 8
 GRAPHS = {

@@ -5,8 +5,9 @@ import torch
 from exchanging import LINEAR, Driven, adjacency
 
 from algorithms.dg_colearn import DGCoLearn
-from fedsim.learn import affected, tree
 from fedsim.learn.algorithm import Job
+from fedsim.learn.continual import snapshots
+from fedsim.learn.engine import tree
 from fedsim.learn.models.roland import Roland
 
 EXCHANGE = {"embed", "correct"}
@@ -17,13 +18,13 @@ def roland(norm="sum", **options):
 
 
 def gap(driven, t, norm):
-    """The largest error of A X and A² X at affected vertices, as clients can complete them."""
+    """The largest error of A X and A² X at affected nodes, as clients can complete them."""
     a, local = adjacency(driven, t, norm)
     x = driven.snapshots[t]["x"]
     worst = 0.0
     for client, memory in enumerate(driven.memories):
-        near = affected.near(memory["graph"], 2) if driven.algorithm.retrain == "incremental" else slice(None)
-        own = memory["graph"]["vertex"][near]
+        near = snapshots.near(memory["graph"], 2) if driven.algorithm.retrain == "incremental" else slice(None)
+        own = memory["graph"]["node"][near]
         first, far = (driven.told(client, key, t) for key in ("delta1", "far"))
         once = local @ x + first
         for error in (once - a @ x, local @ once + far - a @ a @ x):
@@ -34,13 +35,13 @@ def gap(driven, t, norm):
 @pytest.mark.parametrize("privacy", ["paper", "strict"])
 @pytest.mark.parametrize("norm", ["sum", "mean", "sym"])
 @pytest.mark.parametrize("retrain", ["incremental", "full"])
-def test_clients_can_complete_both_sums_for_all_affected_vertices(privacy, norm, retrain):
+def test_clients_can_complete_both_sums_for_all_affected_nodes(privacy, norm, retrain):
     driven = Driven(DGCoLearn(privacy=privacy, retrain=retrain), roland(norm))
     for t in range(len(driven.snapshots)):
         assert driven.round(t)[-1] == "correct"
         assert gap(driven, t, norm) < 1e-9, t
         assert driven.round(t) == ["train"]
-    shares = [float(affected.near(own[t].graph, 2).double().mean()) for own in driven.periods for t in range(1, 5)]
+    shares = [float(snapshots.near(own[t].graph, 2).double().mean()) for own in driven.periods for t in range(1, 5)]
     assert 0 < sum(shares) / len(shares) < 0.7  # or incremental and full would be the same
 
 
@@ -52,7 +53,7 @@ def test_the_papers_form_lacks_its_term_and_no_more():
         x = driven.snapshots[t]["x"]
         expected = local @ local @ x + (a @ a - local @ local - (local - torch.eye(60)) @ (a - local)) @ x
         for client, memory in enumerate(driven.memories):
-            own = memory["graph"]["vertex"]
+            own = memory["graph"]["node"]
             first, far = (driven.told(client, key, t) for key in ("delta1", "far"))
             # the client's layers carry δ to all local neighbours: what it adds at the end takes that back
             got = (local @ (local @ x + first) + far)[own]
@@ -73,7 +74,7 @@ def states(driven, client):
     memory = driven.memories[client]
     graph = memory["graph"]
     seen = driven.algorithm.sees(memory, graph)
-    return graph["vertex"], driven.algorithm.task.model.remember(tree.stack([memory["local"]]), seen)
+    return graph["node"], driven.algorithm.task.model.remember(tree.stack([memory["local"]]), seen)
 
 
 @pytest.mark.parametrize("norm", ["sum", "mean", "sym"])
@@ -174,7 +175,7 @@ def rewired(driven):
 
 
 def outline(driven):
-    """Which vertices every message of an exchange is about, and how large its parts are."""
+    """Which nodes every message of an exchange is about, and how large its parts are."""
     found = []
     for t, step, client, *sides in driven.messages:
         if step in EXCHANGE:
@@ -207,7 +208,7 @@ def test_schedules(schedule, expected):
         assert taken[expected[0]] == first
 
 
-def test_states_move_with_their_vertices_through_the_server():
+def test_states_move_with_their_nodes_through_the_server():
     driven = Driven(DGCoLearn(exchange="none"), roland(keep=0.5))
     driven.round(0)
     known = {client: states(driven, client) for client in range(3)}
@@ -224,10 +225,10 @@ def test_states_move_with_their_vertices_through_the_server():
     assert sorted(sent) == gone
     driven.round(1)
     for v in gone:
-        vertices, rows = driven.memories[owners[1][v]]["states"]
+        nodes, rows = driven.memories[owners[1][v]]["states"]
         before, values = known[owners[0][v]]
-        assert torch.equal(rows[vertices == v], values[before == v])
-        assert torch.equal(rows[vertices == v][0], sent[v])
+        assert torch.equal(rows[nodes == v], values[before == v])
+        assert torch.equal(rows[nodes == v][0], sent[v])
     driven.round(1)
     assert not any("moved" in download for *_, download, _ in driven.messages[-3:])
 
@@ -253,6 +254,6 @@ def test_fedgcn_puts_the_whole_sums_in_the_features_place():
     a, _ = adjacency(driven, 0, "sum")
     sums, border = a @ driven.snapshots[0]["x"], driven.state["seen"].cut.border
     for memory in driven.memories:
-        vertices, rows = memory["received"]["x"]
-        assert torch.equal(vertices, memory["graph"]["vertex"][border[memory["graph"]["vertex"]]])
-        torch.testing.assert_close(rows, sums[vertices], rtol=0, atol=1e-9)
+        nodes, rows = memory["received"]["x"]
+        assert torch.equal(nodes, memory["graph"]["node"][border[memory["graph"]["node"]]])
+        torch.testing.assert_close(rows, sums[nodes], rtol=0, atol=1e-9)

@@ -7,9 +7,9 @@ from exchanging import LINEAR, Driven, adjacency
 
 from algorithms.dg_colearn import DGCoLearn
 from fedsim.core import wire
-from fedsim.learn import tree
+from fedsim.learn.engine import tree
+from fedsim.learn.job import Sight
 from fedsim.learn.models.roland import Roland
-from fedsim.learn.sight import Sight
 
 NOW, LATER = 0, 2
 WAYS = ("exchanged_up", "exchanged_down")
@@ -43,7 +43,7 @@ def centralised(run, norm, activation):
     first = activation(a @ run.snapshots[LATER]["x"] @ params["layer1"]["weight"] + params["layer1"]["bias"])
     second = a @ first @ params["layer2"]["weight"] + params["layer2"]["bias"]
     if run.algorithm.exchange == "exact":  # r goes through the first weight without its bias
-        n = run.graph.vertices
+        n = run.graph.nodes
         second -= ((a - local) @ params["layer1"]["bias"].expand(n, 3)) @ params["layer2"]["weight"]
     return torch.cat([first, activation(second)], 1)
 
@@ -57,9 +57,9 @@ def test_a_later_graph_is_scored_as_by_a_central_model(norm, privacy, exchange, 
     without = 0.0
     for k, one in enumerate(seen(run)):
         own = run.periods[k][LATER].graph
-        torch.testing.assert_close(states(run, one.graph), whole[own["vertex"]], rtol=0, atol=1e-9)
+        torch.testing.assert_close(states(run, one.graph), whole[own["node"]], rtol=0, atol=1e-9)
         bare = states(run, run.algorithm.sees(run.memories[k], own))
-        without = max(without, float((bare - whole[own["vertex"]]).abs().max()))
+        without = max(without, float((bare - whole[own["node"]]).abs().max()))
     assert without > 0.1  # or the exchange would have had nothing to do
 
 
@@ -80,7 +80,7 @@ def test_the_exchange_is_billed_to_the_byte():
     cut = run.state["seen"].at(LATER).cut
     server = run.state["seen"].ahead(LATER)
     for k, one in enumerate(seen(run)):
-        ids = server.vertices(k, server.due & cut.border).int()
+        ids = server.nodes(k, server.due & cut.border).int()
         x = run.snapshots[LATER]["x"][ids.long()]
         sent, row = run.memories[k]["sent"], dict[int, torch.Tensor]()
         row = dict(zip(sent[0].tolist(), sent[1], strict=True))
@@ -89,7 +89,7 @@ def test_the_exchange_is_billed_to_the_byte():
         )
         up = {"ids": ids, "fresh": ids[new], "h0": x[new], "turn": 0, "h1": x}
         assert one.up == wire.size(up)
-        told = server.vertices(k, server.around & cut.border).int()
+        told = server.nodes(k, server.around & cut.border).int()
         rows = run.snapshots[LATER]["x"][told.long()]
         asks = {"period": LATER, "ids": ids, "heard": 0}
         assert one.down == wire.size(asks) + wire.size({"period": LATER, "ids": told, "delta1": rows, "far": rows})
@@ -124,7 +124,7 @@ def test_fedgcn_renews_the_whole_sums_that_are_outdated():
     sums = a @ run.snapshots[LATER]["x"]
     border = run.state["seen"].at(LATER).cut.border
     for k, one in enumerate(seen(run)):
-        own = run.periods[k][LATER].graph["vertex"]
+        own = run.periods[k][LATER].graph["node"]
         at = border[own]
         assert at.any()
         torch.testing.assert_close(one.graph["x"][at], sums[own][at], rtol=0, atol=1e-9)
@@ -141,7 +141,7 @@ def test_who_has_never_worked_takes_no_part():
 
 @pytest.mark.long
 def test_bills_are_beside_the_scores_and_not_in_the_traffic(tmp_path):
-    data = {"name": "drifting", "vertices": 80, "edges": 120, "classes": 3, "features": 5, "snapshots": 5}
+    data = {"name": "drifting", "nodes": 80, "edges": 120, "classes": 3, "features": 5, "snapshots": 5}
     shared = {
         "data__dataset": data, "data__partition": "random", "clients__count": 3,
         "data__stream": {"name": "snapshots", "steps": 5, "every": "2 updates"},

@@ -6,10 +6,11 @@ import torch
 from exchanging import LINEAR, Driven, adjacency
 
 from algorithms.dg_colearn import DGCoLearn
-from fedsim.learn import affected, tree
 from fedsim.learn.algorithm import Job
+from fedsim.learn.continual import snapshots
+from fedsim.learn.continual.snapshots import forwarded
+from fedsim.learn.engine import tree
 from fedsim.learn.models.roland import Roland
-from fedsim.learn.snapshots import forwarded
 
 
 def finished(driven, job):
@@ -20,11 +21,11 @@ def finished(driven, job):
 
 
 def states_of(driven, client):
-    """A client's vertices and their states after its last period."""
+    """A client's nodes and their states after its last period."""
     memory = driven.memories[client]
     seen = driven.algorithm.sees(memory, memory["graph"])
     rows = driven.algorithm.task.model.remember(tree.stack([memory["local"]]), seen)
-    return dict(zip(memory["graph"]["vertex"].tolist(), rows, strict=True))
+    return dict(zip(memory["graph"]["node"].tolist(), rows, strict=True))
 
 
 def test_each_of_three_layers_is_corrected_by_the_output_of_the_one_before():
@@ -37,8 +38,8 @@ def test_each_of_three_layers_is_corrected_by_the_output_of_the_one_before():
         h = torch.relu(a @ h @ layer["weight"] + layer["bias"])
         expected.append(h)
     for client in range(3):
-        for vertex, row in states_of(driven, client).items():
-            torch.testing.assert_close(row, torch.cat(expected, 1)[vertex], rtol=0, atol=1e-9)
+        for node, row in states_of(driven, client).items():
+            torch.testing.assert_close(row, torch.cat(expected, 1)[node], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("exchange", ["exact", "layerwise", "full_graph", "fedgcn"])
@@ -58,13 +59,13 @@ def test_corrections_that_follow_the_next_period_are_about_the_last(exchange):
             known = driven.memories[client]["received"]
             job = Job(client, step, 1, sent, graphs[client][1], {**driven.memories[client], "received": None}, 0)
             finished(driven, job)
-            for key, (vertices, rows) in known.items():
-                assert torch.equal(job.memory["received"][key][0], vertices)
+            for key, (nodes, rows) in known.items():
+                assert torch.equal(job.memory["received"][key][0], nodes)
                 assert torch.equal(job.memory["received"][key][1], rows)
-    assert any(not torch.equal(before["vertex"], after["vertex"]) for before, after in graphs)
+    assert any(not torch.equal(before["node"], after["node"]) for before, after in graphs)
 
 
-def test_states_wait_at_the_server_for_an_owner_that_is_away_the_newest_of_each_vertex():
+def test_states_wait_at_the_server_for_an_owner_that_is_away_the_newest_of_each_node():
     driven = Driven(DGCoLearn(exchange="none"), Roland(hidden=3, norm="sum", **{**LINEAR, "keep": 0.5}))
     driven.round(0)
     owners, away = driven.algorithm.overview.owners, 0
@@ -80,13 +81,13 @@ def test_states_wait_at_the_server_for_an_owner_that_is_away_the_newest_of_each_
     waiting = driven.state["moved"][away]
     assert {v for v in sent if owners[3][v] == away} <= set(waiting["ids"].tolist())
     assert len(periods_of_left) > 1
-    for vertex, row in zip(waiting["ids"].tolist(), waiting["states"], strict=True):
-        assert torch.equal(row, sent[vertex])
+    for node, row in zip(waiting["ids"].tolist(), waiting["states"], strict=True):
+        assert torch.equal(row, sent[node])
     driven.absent = {}
     driven.round(3)
-    vertices, rows = driven.memories[away]["states"]
-    for vertex, row in zip(waiting["ids"].tolist(), waiting["states"], strict=True):
-        assert torch.equal(rows[vertices == vertex][0], row)
+    nodes, rows = driven.memories[away]["states"]
+    for node, row in zip(waiting["ids"].tolist(), waiting["states"], strict=True):
+        assert torch.equal(rows[nodes == node][0], row)
 
 
 def test_of_two_rows_that_wait_for_a_client_the_later_one_counts():
@@ -108,17 +109,17 @@ def test_states_left_before_the_first_epoch_go_with_the_training_and_once():
     owners = driven.algorithm.overview.owners
     gone = [v for v in range(60) if owners[0][v] not in (-1, owners[1][v])]
     assert {step for step, _ in told} == {"train"}
-    assert sorted(vertex for _, ids in told for vertex in ids) == gone != []
+    assert sorted(node for _, ids in told for node in ids) == gone != []
 
 
-def test_what_was_sent_of_a_vertex_is_forgotten_with_it_so_that_it_is_sent_when_it_comes_back():
+def test_what_was_sent_of_a_node_is_forgotten_with_it_so_that_it_is_sent_when_it_comes_back():
     driven = Driven(DGCoLearn())
     driven.round(0)
     before = [memory["sent"][0] for memory in driven.memories]
     lost = 0
     for client, sent in enumerate(before):
         driven._ask(1, client, "train")
-        own = driven.periods[client][1].graph["vertex"]
+        own = driven.periods[client][1].graph["node"]
         kept = sent[torch.isin(sent, own)]
         assert torch.equal(driven.memories[client]["sent"][0], kept)
         lost += len(sent) - len(kept)
@@ -132,8 +133,8 @@ def test_on_a_later_graph_what_its_change_does_not_reach_keeps_the_states_it_has
     for memory, periods in zip(driven.memories, driven.periods, strict=True):
         now, later = memory["graph"], periods[1].graph
         seen = driven.algorithm.sees(memory, later)
-        there = torch.isin(later["vertex"], now["vertex"])
-        stays = ~affected.near(later, 2) & there
+        there = torch.isin(later["node"], now["node"])
+        stays = ~snapshots.near(later, 2) & there
         assert torch.equal(seen["halo"], stays)
         after = driven.algorithm.task.model.remember(tree.stack([memory["local"]]), seen)
         assert torch.equal(after[stays], seen["state"][stays])

@@ -8,10 +8,10 @@ from exchanging import LINEAR, Driven
 from same_points import CHANGING
 
 from algorithms.dg_colearn import DGCoLearn
-from analysis.forgetting import matrix
+from analysis.measures.forgetting import matrix
 from fedsim.core.errors import ScenarioError
+from fedsim.learn.job import Sight
 from fedsim.learn.models.roland import Roland
-from fedsim.learn.sight import Sight
 
 KEEPS = {**LINEAR, "keep": 0.5}
 

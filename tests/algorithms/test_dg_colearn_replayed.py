@@ -8,8 +8,8 @@ from same_points import CHANGING
 
 from algorithms.dg_colearn import DGCoLearn, unrolling
 from fedsim.core.errors import ScenarioError
-from fedsim.learn import tree
 from fedsim.learn.algorithm import Job
+from fedsim.learn.engine import tree
 from fedsim.learn.models.evolve_gcn_o import EvolveGCNO
 from fedsim.learn.models.gcrn_baseline import GCRNBaseline
 
@@ -28,9 +28,9 @@ def test_a_client_keeps_its_snapshots_and_the_states_of_its_present_parameters()
     for memory, own in zip(run.memories, run.periods, strict=True):
         past = memory["past"]
         assert [graph["edges"] is own[t].graph["edges"] for t, graph in enumerate(past)] == [True, True]
-        vertices, states = memory["states"]
+        nodes, states = memory["states"]
         params = tree.stack([memory["local"]])
-        assert torch.equal(vertices, past[1]["vertex"])
+        assert torch.equal(nodes, past[1]["node"])
         second = unrolling.continued(task, params, *past)
         torch.testing.assert_close(states, task.model.remember(params, second))
         seen = run.algorithm.sees(memory, own[2].graph)
@@ -38,7 +38,7 @@ def test_a_client_keeps_its_snapshots_and_the_states_of_its_present_parameters()
         torch.testing.assert_close(seen["state"], third["state"].detach())
 
 
-def test_no_states_travel_and_vertices_that_change_hands_begin_at_zero():
+def test_no_states_travel_and_nodes_that_change_hands_begin_at_zero():
     run, other = driven(), driven(bptt=False)
     for t in range(3):
         run.round(t)

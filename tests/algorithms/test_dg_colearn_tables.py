@@ -6,14 +6,15 @@ import pytest
 import torch
 
 from fedsim.data.graph import csr, graph_of
-from fedsim.learn.snapshots import dressed
-from fedsim.scenario import find, yaml_file
+from fedsim.learn.continual.snapshots import dressed
+from fedsim.scenario.parts import find
+from fedsim.scenario.text import yaml_file
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 IDENTITY = torch.arange(4), torch.arange(3), torch.ones(3), (3, 3)  # rows' starts, columns, values, shape
 SMALL = (
     "grid.seed=[0]",
-    "grid.data.dataset=[{name: drifting, vertices: 120, edges: 400, growth: 0.2, snapshots: 5}]",
+    "grid.data.dataset=[{name: drifting, nodes: 120, edges: 400, growth: 0.2, snapshots: 5}]",
     "data.partition={name: colearn, per_client: 200}",
     "data.stream={name: snapshots, steps: 5, every: 2 updates}",
     "protocol.rounds=5",
@@ -40,7 +41,7 @@ def test_only_the_central_baselines_have_one_client(table):
 
 def test_sums_take_the_place_of_sparse_features():
     graph = graph_of(csr(*IDENTITY), torch.tensor([[0, 1], [1, 0]]), torch.zeros(3, dtype=torch.long))
-    graph["vertex"] = torch.tensor([4, 7, 9])
+    graph["node"] = torch.tensor([4, 7, 9])
     told = {"x": (torch.tensor([7]), torch.tensor([[0.5, 0.25, 0.0]]))}
     seen = dressed({"received": told}, graph)
     assert seen["x"].tolist() == [[1, 0, 0], [0.5, 0.25, 0.0], [0, 0, 1]]

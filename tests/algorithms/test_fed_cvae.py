@@ -4,21 +4,19 @@ import pytest
 import torch
 from camps import gap
 from contexts import within
+from learnlab import drawn_task
+from one_shots import asked, easy
 
 from algorithms.fed_cvae import FedCVAE
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
-from fedsim.data.graph import graph_of, with_masks
-from fedsim.learn import tree
-from fedsim.learn.algorithm import Job, Reply
-from fedsim.learn.cohort import Cohort
+from fedsim.data.graph import with_masks
+from fedsim.learn.algorithm import Job
+from fedsim.learn.engine import tree
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.pseudo_graphs import knn_flops, stand_in
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.link_prediction import LinkPrediction
-from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.learn.training import Trainer
+from fedsim.learn.synthetic.pseudo_graphs import knn_flops, stand_in
+from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find
 
 FEATURES, CLASSES = 12, 3
 SMALL = {"latent": 4, "hidden": 16, "server_steps": 5, "distil_steps": 5}
@@ -26,35 +24,8 @@ NUMBERS = (4 + CLASSES + 1) * 16 + 17 * FEATURES
 
 
 def made(seed=0, task=None, **options):
-    own = bind_task(task or NodeClassification(), GCN(hidden=8, dropout=0.0), FEATURES, CLASSES, seed, "cpu")
+    own = drawn_task(GCN(hidden=8, dropout=0.0), FEATURES, CLASSES, seed, task=task)
     return within(FedCVAE(**{**SMALL, **options}), own)
-
-
-def easy(seed, n=45, train=0.5, classes=(0, 1, 2)):
-    """Vertices of classes that lie far apart, joined within."""
-    g = torch.Generator().manual_seed(seed)
-    y = torch.tensor(classes)[torch.arange(n) % len(classes)]
-    x = 0.4 * torch.randn(n, FEATURES, generator=g)
-    x[torch.arange(n), 4 * y] += 3
-    target = (torch.arange(n) + len(classes) * torch.randint(1, 4, (n,), generator=g)) % n
-    ends = torch.stack([torch.cat([torch.arange(n), target]), torch.cat([target, torch.arange(n)])])
-    part = torch.rand(n, generator=g)
-    return graph_of(x, ends, y, part < train, (part >= train) & (part < 0.75), part >= 0.75)
-
-
-def asked(algorithm, graphs, memories=None, steps=3, seed=0, lr=0.005):
-    """What the clients of these graphs reply with, and their memories."""
-    cohort, state = Cohort(algorithm, Trainer(Adam(lr), steps)), algorithm.start()
-    jobs = [
-        Job(c, "train", 0, algorithm.download(state, c, "train"), graph, dict((memories or {}).get(c, {})),
-            1000 * seed + c)
-        for c, graph in enumerate(graphs)
-    ]  # fmt: skip
-    promises = [cohort.submit(job) for job in jobs]
-    assert all(wire.size(promise.value()) == promise.nbytes for promise in promises)
-    return [Reply(j.client, 0, j.download, p.value()) for j, p in zip(jobs, promises, strict=True)], {
-        job.client: job.memory for job in jobs
-    }
 
 
 def test_nothing_goes_down_and_a_decoder_goes_up():
@@ -62,12 +33,12 @@ def test_nothing_goes_down_and_a_decoder_goes_up():
     (reply,), _ = asked(made(), [graph])
     assert reply.download == {}
     assert wire.array_bytes(reply.upload) == 4 * NUMBERS + 4 * CLASSES + 4
-    assert reply.upload["vertices"].tolist() == [45]
+    assert reply.upload["examples"].tolist() == [45]
     assert reply.upload["labels"].tolist() == torch.bincount(graph["y"][graph["train"]]).tolist()
     assert made().mass(reply) == 45
 
 
-def test_held_out_vertices_change_no_tensor_and_training_labels_do():
+def test_held_out_nodes_change_no_tensor_and_training_labels_do():
     graph = easy(1)
     held = ~graph["train"]
     other = with_masks(graph, graph["train"], graph["test"], graph["val"])
@@ -81,7 +52,7 @@ def test_held_out_vertices_change_no_tensor_and_training_labels_do():
     assert gap(plain["decoder"], changed["decoder"]) > 1e-3
 
 
-def test_a_client_without_a_training_vertex_sends_its_numbers_and_is_left_out():
+def test_a_client_without_a_training_node_sends_its_numbers_and_is_left_out():
     own, empty = made(), easy(0, train=-1.0)
     replies, memories = asked(own, [empty, easy(1)])
     assert wire.array_bytes(replies[0].upload) == 4 * CLASSES + 4
@@ -95,7 +66,7 @@ def test_a_client_without_a_training_vertex_sends_its_numbers_and_is_left_out():
     assert own.server_flops(state, replies[:1], "train") == (4 * CLASSES + 4) / 2
 
 
-def test_samples_are_as_many_as_vertices_of_the_clients_own_classes():
+def test_samples_are_as_many_as_nodes_of_the_clients_own_classes():
     own = made(size=0.5)
     replies, _ = asked(own, [easy(0, n=60, classes=(0, 2)), easy(1, n=30, classes=(1,))])
     z, y = own.inputs(own.start(), replies, "first")
@@ -201,9 +172,6 @@ def test_what_it_costs():
     assert step == pytest.approx(3 * (encoder + 2.0 * m * ((4 + CLASSES) * 16 + 16 * FEATURES)))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"), [({"task": LinkPrediction()}, "node_classification"), ({"size": 0.0}, "algorithm.size")]
-)
-def test_what_has_no_meaning_is_refused(options, message):
-    with pytest.raises(ScenarioError, match=message):
-        made(**options).start()
+def test_no_sample_at_all_is_refused():
+    with pytest.raises(ScenarioError, match=r"size"):
+        find.build("algorithm", Part(name="fed_cvae", options={"size": 0.0}))

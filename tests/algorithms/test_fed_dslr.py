@@ -5,64 +5,40 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from camps import gap
 from contexts import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from learnlab import drawn_task
+from one_client import PERIODS, lived
 
 from algorithms.fed_dslr import FedDslr, strangers, taken
 from algorithms.fed_ergnn import FedERGNN
 from algorithms.fedavg import FedAvg
 from fedsim.core import wire
 from fedsim.data.graph import graph_of, sparse_if_worth, with_masks
-from fedsim.learn import joining, replay, tree
 from fedsim.learn.algorithm import Job, Reply
-from fedsim.learn.cohort import Cohort
+from fedsim.learn.continual import replay
+from fedsim.learn.engine import joining, tree
+from fedsim.learn.engine.cohort import JobQueue
+from fedsim.learn.engine.optimiser import Adam
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.learn.training import Trainer
 
 
 def made(algorithm, features=5, classes=5, model=None, seed=0):
-    return within(algorithm, bind_task(NodeClassification(), model or GCN(hidden=6), features, classes, seed, "cpu"))
-
-
-def graph(classes, seed, n=24):
-    generator = torch.Generator().manual_seed(seed)
-    y = torch.tensor(classes)[torch.arange(n) % len(classes)]
-    train = torch.rand(n, generator=generator) < 0.5
-    x = torch.randn(n, 5, generator=generator)
-    return graph_of(x, torch.randint(n, (2, 50), generator=generator), y, train, ~train, ~train)
-
-
-PERIODS = [graph([0, 1], 1), graph([2, 3], 2), graph([1, 4], 3)]
+    return within(algorithm, drawn_task(model or GCN(hidden=6), features, classes, seed))
 
 
 def history(algorithm, periods=PERIODS):
-    """Two rounds a period with one client: the final state, the memories after each round, and the jobs."""
-    algorithm = made(algorithm)
-    cohort = Cohort(algorithm, Trainer(Adam(0.02), 2))
-    state, memories, uploads, jobs = algorithm.start(), [{}], [], []
-    for number in range(2 * len(periods)):
-        period = number // 2
-        download = algorithm.download(state, 0, "train")
-        jobs.append(Job(0, "train", period, download, periods[period], dict(memories[-1]), number))
-        promise = cohort.submit(jobs[-1])
-        jobs[-1] = (
-            jobs[-1],
-            (algorithm.effort(jobs[-1]), algorithm.extra_steps(jobs[-1])),
-        )  # before the work, as the hosts ask for it
-        uploads.append(promise.value())
-        assert wire.size(uploads[-1]) == promise.nbytes
-        memories.append(promise.memory())
-        state = algorithm.update(state, [Reply(0, number, download, uploads[-1])], "train")
-    return state, memories, uploads, [effort for _, effort in jobs]
+    """Two rounds a period with one client: the final state, the memories after each round, uploads, and bills."""
+    states, *others = lived(made(algorithm), periods)
+    return states[-1], *others
 
 
 def same(one, other):
-    return all(torch.equal(a, b) for a, b in zip(tree.leaves(one), tree.leaves(other), strict=True))
+    return gap(one, other) == 0
 
 
 def test_with_all_weight_on_the_new_period_it_is_fedavg_whatever_structure_is_learned():
@@ -92,7 +68,7 @@ def test_its_messages_are_fedavgs():
 
 def test_structure_is_learned_once_a_period_and_billed_then():
     _, memories, _, efforts = history(FedDslr(keep=2, structure_steps=12))
-    choosing = pytest.approx(24 + 1 / 3)  # the forward pass on which a period's vertices are chosen
+    choosing = pytest.approx(24 + 1 / 3)  # the forward pass on which a period's nodes are chosen
     assert efforts == [(1, 0), (1, 0), (2, choosing), (2, 0), (2, choosing), (2, 0)]
     held = [memory.get("attached") for memory in memories[1:]]
     assert held[0] is held[1] is None
@@ -111,11 +87,11 @@ def test_structure_is_learned_once_a_period_and_billed_then():
         assert len(learned) == 2 * 5 * len(kept["y"])
 
 
-def test_a_period_without_a_training_vertex_learns_no_structure():
+def test_a_period_without_a_training_node_learns_no_structure():
     never = torch.zeros(24, dtype=torch.bool)
     idle = with_masks(PERIODS[1], never, PERIODS[1]["val"], PERIODS[1]["test"])
     _, memories, _, efforts = history(FedDslr(structure_steps=3), [PERIODS[0], idle, PERIODS[2]])
-    kept = pytest.approx(1 + 2 / 24)  # two vertices are held, of a graph of 24
+    kept = pytest.approx(1 + 2 / 24)  # two nodes are held, of a graph of 24
     assert efforts == [(1, 0), (1, 0), (kept, pytest.approx(1 / 3)), (kept, 0), (2, pytest.approx(6 + 1 / 3)), (2, 0)]
     assert "attached" not in memories[4]
     assert memories[5]["attached"]["graph"]["y"][24:].tolist() == [0, 1]
@@ -181,7 +157,7 @@ def test_beta_zero_is_each_clients_ratio_of_the_sizes():
 
 
 def linked(before, after, first, candidates, links):
-    """Brute force: each buffer vertex in turn takes the most alike of its nearest that it does not know yet."""
+    """Brute force: each buffer node in turn takes the most alike of its nearest that it does not know yet."""
     found, total = set(), len(after)
     for row in range(first, total):
         near = sorted((float((before[row] - before[v]).norm()), v) for v in range(total) if v != row)[:candidates]
@@ -205,7 +181,7 @@ def test_edges_go_to_the_most_alike_of_the_nearest(first, kept, seed, candidates
     assert {tuple(pair) for pair in edges.T.tolist()} == linked(before, after, first, candidates, links)
 
 
-def test_a_buffer_vertex_with_nobody_else_gets_no_edge():
+def test_a_buffer_node_with_nobody_else_gets_no_edge():
     assert made(FedDslr()).edges(torch.ones(1, 3), torch.ones(1, 3), 0).shape == (2, 0)
 
 
@@ -240,31 +216,31 @@ def test_taking_rows_has_the_gradient_of_indexing():
 
 # ---- what the mechanism is for
 
-CLASSES, VERTICES = 4, 160
+CLASSES, NODES = 4, 160
 
 
 def neighbourhoods(seed):
-    """Noisy features of four classes, nine edges in ten inside a class; and a half of the vertices to train on."""
+    """Noisy features of four classes, nine edges in ten inside a class; and a half of the nodes to train on."""
     g = torch.Generator().manual_seed(seed)
-    y = torch.arange(VERTICES) % CLASSES
-    x = 3 * torch.eye(CLASSES, 16)[y] + torch.randn(VERTICES, 16, generator=g)
-    source = torch.arange(VERTICES).repeat_interleave(4)
-    inside = torch.randint(VERTICES // CLASSES, source.shape, generator=g) * CLASSES + y[source]
-    anywhere = torch.randint(VERTICES, source.shape, generator=g)
+    y = torch.arange(NODES) % CLASSES
+    x = 3 * torch.eye(CLASSES, 16)[y] + torch.randn(NODES, 16, generator=g)
+    source = torch.arange(NODES).repeat_interleave(4)
+    inside = torch.randint(NODES // CLASSES, source.shape, generator=g) * CLASSES + y[source]
+    anywhere = torch.randint(NODES, source.shape, generator=g)
     target = torch.where(torch.rand(source.shape, generator=g) < 0.9, inside, anywhere)
     both = torch.cat([torch.stack([source, target]), torch.stack([target, source])], 1)
     edges = torch.unique(both[:, both[0] != both[1]], dim=1)
-    return graph_of(x, edges, y), torch.rand(VERTICES, generator=g) < 0.5
+    return graph_of(x, edges, y), torch.rand(NODES, generator=g) < 0.5
 
 
 def outcome(algorithm, seed, rounds=8):
     """Old and new accuracy of two clients after five rounds on classes 0 and 1, then some on 2 and 3.
 
-    All edges are kept, so that vertices of the old classes lie in the new period's graph, without their labels.
+    All edges are kept, so that nodes of the old classes lie in the new period's graph, without their labels.
     Also the share of learned edges that stay within a class.
     """
     algorithm = made(algorithm, 16, CLASSES, GAT(hidden=16), seed)
-    cohort = Cohort(algorithm, Trainer(Adam(0.02, 5e-4), 3))
+    cohort = JobQueue(algorithm, Trainer(Adam(0.02, 5e-4), 3))
     worlds = [neighbourhoods(10 * seed + client) for client in range(2)]
     halves = [[(whole["y"] // 2) == period for whole, _ in worlds] for period in range(2)]
     state, memories = algorithm.start(), [{}, {}]
@@ -289,18 +265,18 @@ def outcome(algorithm, seed, rounds=8):
         right += torch.stack([(predicted == whole["y"])[own & ~first].float().mean() for own in mine]) / 2
         if "attached" in memory:
             joined = memory["attached"]["graph"]
-            ends = joined["y"][joined["edges"][:, joined["edges"][0] >= VERTICES]]
+            ends = joined["y"][joined["edges"][:, joined["edges"][0] >= NODES]]
             within.append(float((ends[0] == ends[1]).float().mean()))
     return right.tolist(), sum(within) / max(1, len(within))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
-def test_replay_keeps_old_classes_and_structure_learning_finds_a_vertexs_own_class(seed):
+def test_replay_keeps_old_classes_and_structure_learning_finds_a_nodes_own_class(seed):
     (forgotten, _), _ = outcome(FedAvg(), seed)
     (kept, new), learned = outcome(FedDslr(), seed)
     _, barely = outcome(FedDslr(structure_steps=1), seed, rounds=1)
     assert kept > forgotten + 0.5
     assert new > 1 / CLASSES + 0.15  # not by giving up on the new classes
-    assert learned > 1 / CLASSES + 0.3  # chance is each class's share of the vertices
+    assert learned > 1 / CLASSES + 0.3  # chance is each class's share of the nodes
     assert learned > barely + 0.05

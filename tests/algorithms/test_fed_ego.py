@@ -7,13 +7,11 @@ from contexts import within
 
 from algorithms.fed_ego import FedEgo, egos, mixed, mixing, overall, shares_of
 from fedsim.core import wire
-from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of
-from fedsim.learn import tree
 from fedsim.learn.algorithm import Job, Reply
+from fedsim.learn.engine import tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import bind as bind_model
-from fedsim.learn.tasks.link_prediction import LinkPrediction
 from fedsim.learn.tasks.node_classification import NodeClassification
 
 CLASSES = 3
@@ -79,7 +77,7 @@ def test_mashing_by_hand(batch):
     assert [partner[v] for v in centres] == others
     mean = [h[centres].mean(0), h[others].mean(0), h[others].mean(0), h[centres].mean(0), h[centres].mean(0)]
     torch.testing.assert_close(sent["x"], torch.stack(mean).unsqueeze(0), rtol=0, atol=1e-6)
-    # labels 0, 2, 1, 2; of the others vertex 1 is none to train on
+    # labels 0, 2, 1, 2; of the others node 1 is none to train on
     centre, other = [0.25, 0.25, 0.5], [0.0, 0.25, 0.5]
     assert sent["y"][0].tolist() == [centre, other, other, centre, centre]
 
@@ -197,11 +195,6 @@ def test_rounds_move_reduction_and_personal_layers_of_all():
     own, server = memories[0]["local"]["layer1"]["root"], state["model"]["layer1"]["root"]
     begun = algorithm.predictor(state, 0, memories[0])["layer1"]["root"]
     torch.testing.assert_close(begun, share * server + (1 - share) * own)
-
-
-def test_links_are_not_what_it_learns():
-    with pytest.raises(ScenarioError, match="node_classification"):
-        ready(task=LinkPrediction()).start()
 
 
 def test_the_server_learns_at_the_clients_rate_unless_it_has_its_own():

@@ -2,58 +2,36 @@
 
 import pytest
 import torch
+from camps import gap
 from contexts import within
+from learnlab import drawn_task
+from one_client import PERIODS, lived
 
 from algorithms.fed_ergnn import FedERGNN
 from algorithms.fedavg import FedAvg
 from fedsim.core import wire
 from fedsim.data.graph import graph_of, sparse_if_worth
-from fedsim.learn import joining, replay, tree
-from fedsim.learn.algorithm import Job, Reply
-from fedsim.learn.cohort import Cohort
+from fedsim.learn.algorithm import Job
+from fedsim.learn.continual import replay
+from fedsim.learn.engine import joining, tree
+from fedsim.learn.engine.optimiser import Adam
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.learn.training import Trainer
 
 FEATURES, CLASSES, HIDDEN = 5, 5, 6
 
 
-def graph(classes, seed):
-    generator = torch.Generator().manual_seed(seed)
-    y = torch.tensor(classes)[torch.arange(24) % len(classes)]
-    train = torch.rand(24, generator=generator) < 0.5
-    x = torch.randn(24, FEATURES, generator=generator)
-    return graph_of(x, torch.randint(24, (2, 50), generator=generator), y, train, ~train, ~train)
-
-
-PERIODS = [graph([0, 1], 1), graph([2, 3], 2), graph([1, 4], 3)]
 RULES = ["coverage", "other_class", "mean"]
 
 
 def bound(algorithm, hidden=HIDDEN, seed=0):
-    return within(algorithm, bind_task(NodeClassification(), GCN(hidden=hidden), FEATURES, CLASSES, seed, "cpu"))
+    return within(algorithm, drawn_task(GCN(hidden=hidden), FEATURES, CLASSES, seed))
 
 
 def history(algorithm, periods=PERIODS, trainer=None, **options):
     """Two rounds a period with one client: the final state, the memories after each round, and the uploads."""
-    algorithm = bound(algorithm, **options)
-    cohort = Cohort(algorithm, Trainer(Adam(0.02), 2) if trainer is None else trainer)
-    state, memories, uploads = algorithm.start(), [{}], []
-    for number in range(2 * len(periods)):
-        period = number // 2
-        download = algorithm.download(state, 0, "train")
-        promise = cohort.submit(Job(0, "train", period, download, periods[period], dict(memories[-1]), number))
-        uploads.append(promise.value())
-        assert wire.size(uploads[-1]) == promise.nbytes
-        memories.append(promise.memory())
-        state = algorithm.update(state, [Reply(0, number, download, uploads[-1])], "train")
-    return state, memories, uploads
-
-
-def gap(one, other):
-    return max(float((a - b).abs().max()) for a, b in zip(tree.leaves(one), tree.leaves(other), strict=True))
+    states, memories, uploads, _ = lived(bound(algorithm, **options), periods, trainer=trainer)
+    return states[-1], memories, uploads
 
 
 def test_with_all_weight_on_the_new_period_it_is_fedavg():
@@ -98,7 +76,7 @@ def test_it_is_chosen_by_the_clients_own_last_model_of_the_period_alone(options)
 
 
 def line(own, others):
-    """Training vertices of class 0 and of class 1 on a line, and one of either that must not be seen."""
+    """Training nodes of class 0 and of class 1 on a line, and one of either that must not be seen."""
     x = [1.15, *own, 9.0, *others]
     train = [place not in (0, 1 + len(own)) for place in range(len(x))]
     y = torch.tensor([0] * (1 + len(own)) + [1] * (1 + len(others)))
@@ -124,7 +102,7 @@ def kept(algorithm, data, seed=0):
         ({"select": "mean", "official_mean": True}, [0.0]),  # smallest product with 2.46
     ],
 )
-def test_each_rule_keeps_the_vertices_that_it_must(options, best):
+def test_each_rule_keeps_the_nodes_that_it_must(options, best):
     data = line([0.0, 1.0, 1.1, 1.2, 9.0], [0.04, 0.98, 1.14, 1.4])
     assert kept(FedERGNN(on="features", **options), data)[0] == best
 
@@ -173,10 +151,10 @@ def test_what_is_replayed_and_chosen_by_is_billed():
     def job(period, memory):
         return Job(0, "train", period, {}, PERIODS[period], memory, 0)
 
-    vertices = len(PERIODS[0]["y"])
+    nodes = len(PERIODS[0]["y"])
     assert (algorithm.effort(job(0, {})), algorithm.extra_steps(job(0, {}))) == (1, 0)
     # the first job of a period counts what it is about to keep of the one before, the next finds it in the buffer
-    assert [algorithm.effort(job(1, memory)) for memory in memories[2:4]] == [1 + 4 / vertices] * 2
+    assert [algorithm.effort(job(1, memory)) for memory in memories[2:4]] == [1 + 4 / nodes] * 2
     assert [algorithm.extra_steps(job(1, memory)) for memory in memories[2:4]] == [1 / 3, 0]
     assert bound(FedERGNN(select="mean")).extra_steps(job(1, memories[2])) == 0
 

@@ -14,9 +14,9 @@ from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of, with_keys
 from fedsim.data.partition import cut
-from fedsim.data.temporal import Overview, owners_of
-from fedsim.learn import tree
+from fedsim.data.time.temporal import Overview, owners_of
 from fedsim.learn.algorithm import Job, Reply
+from fedsim.learn.engine import tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import bind as bind_model
 from fedsim.learn.tasks.link_prediction import LinkPrediction
@@ -26,14 +26,14 @@ N, F, CLIENTS = 40, 3, 3
 
 
 def whole(seed=0):
-    """A random undirected graph in float64, an isolated vertex in it; vertices 37 to 39 are nobody's."""
+    """A random undirected graph in float64, an isolated node in it; nodes 37 to 39 are nobody's."""
     g = torch.Generator().manual_seed(seed)
     ends = torch.randint(N - 1, (2, 70), generator=g)
     ends = ends[:, ends[0] != ends[1]]
     edges = torch.unique(torch.cat([ends, ends.flip(0)], 1), dim=1)
     graph = graph_of(torch.zeros(N, F), edges, torch.arange(N) % 3, torch.arange(N) % 2 == 0)
     graph["x"] = torch.randn(N, F, generator=g, dtype=torch.float64)
-    return with_keys(graph, {"vertex": torch.arange(N), "changed": torch.ones(N, dtype=torch.bool)})
+    return with_keys(graph, {"node": torch.arange(N), "changed": torch.ones(N, dtype=torch.bool)})
 
 
 class Driven:
@@ -82,7 +82,7 @@ class Driven:
         return self.algorithm.sees(self.memories[client], self.graphs[client])
 
     def adjacency(self, owner=None):
-        """A (N, N) of everybody's vertices with self-loops, weighed; those of one client alone if told."""
+        """A (N, N) of everybody's nodes with self-loops, weighed; those of one client alone if told."""
         there = owners_of(self.owned, N)
         there = torch.from_numpy((there >= 0) if owner is None else (there == owner))
         a = torch.eye(N, dtype=torch.float64)
@@ -194,7 +194,7 @@ def test_on_cut_communities_sums_help(tmp_path):
 
 
 def test_on_snapshots_rows_go_up_once_a_period(tmp_path):
-    drifting = {"name": "drifting", "vertices": 60, "edges": 90, "classes": 3, "features": 40, "snapshots": 4}
+    drifting = {"name": "drifting", "nodes": 60, "edges": 90, "classes": 3, "features": 40, "snapshots": 4}
     stream = {"name": "snapshots", "every": "2 updates", "steps": 4, "scored": "split"}
     data = {"data__dataset": drifting, "data__stream": stream}
     small_points.run_in(tmp_path / "run", algorithm="fed_gcn", **data, **ROUNDS, **SURE)

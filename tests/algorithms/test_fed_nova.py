@@ -5,25 +5,25 @@ import small_points
 import torch
 from camps import added, community, gap, moved, rounds
 from contexts import within
+from learnlab import drawn_task
 
+from algorithms import fed_nova
 from algorithms.fed_nova import FedNova
 from algorithms.fedavg import FedAvg
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.core.record import Recorder
-from fedsim.learn import tree
 from fedsim.learn.algorithm import Job
-from fedsim.learn.cohort import Cohort
+from fedsim.learn.engine import tree
+from fedsim.learn.engine.cohort import JobQueue
+from fedsim.learn.engine.optimiser import SGD
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.optimiser import SGD
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.learn.training import Trainer
-from fedsim.point.assemble import build
+from fedsim.point.build.assemble import build
 
 
 def made(of=FedNova, local_steps=3, momentum=0.0, **options):
-    task = bind_task(NodeClassification(), GCN(hidden=8, dropout=0.0), 20, 4, 0, "cpu")
+    task = drawn_task(GCN(hidden=8, dropout=0.0), 20, 4)
     return within(of(**options), task, local_steps=local_steps, momentum=momentum)
 
 
@@ -58,7 +58,7 @@ def test_with_equal_steps_whole_runs_are_fedavgs_but_for_eight_bytes(tmp_path):
 def test_a_run_tells_it_steps_and_momentum(optimiser, momentum, tmp_path):
     training = {"optimiser": optimiser, "lr": 0.1, "momentum": 0.9, "local_steps": 4}
     built = build(small_points.scenario(algorithm="fed_nova", training=training), tmp_path, Recorder())
-    algorithm = built.learner.trained.algorithm
+    algorithm = built.learner.algorithm
     assert (algorithm.local_steps, algorithm.momentum) == (4, momentum)
 
 
@@ -66,7 +66,7 @@ def test_a_run_tells_it_steps_and_momentum(optimiser, momentum, tmp_path):
     ("momentum", "steps", "length"), [(0.0, 1, 1.0), (0.0, 7, 7.0), (0.5, 1, 1.0), (0.5, 3, 1 + 1.5 + 1.75)]
 )
 def test_the_length_of_a_training(momentum, steps, length):
-    assert made(momentum=momentum).length(steps) == pytest.approx(length)
+    assert fed_nova.length(steps, momentum) == pytest.approx(length)
 
 
 def test_the_length_is_how_far_a_constant_gradient_leads():
@@ -78,7 +78,7 @@ def test_the_length_is_how_far_a_constant_gradient_leads():
 
     own = made(Slope, local_steps=6, momentum=0.7)
     job = Job(0, "train", 0, own.download(own.start(), 0, "train"), community([0, 1], 0), {}, 5)
-    upload = Cohort(own, Trainer(SGD(0.01, 0.0, 0.7), 6)).submit(job).value()
+    upload = JobQueue(own, Trainer(SGD(0.01, 0.0, 0.7), 6)).submit(job).value()
     for leaf in tree.leaves(upload["update"]):
         torch.testing.assert_close(leaf, torch.full_like(leaf, -0.01 * upload["length"]))
 
@@ -106,13 +106,13 @@ def test_jobs_take_between_the_least_and_the_scenarios_steps():
     taken = [own.taken(job) for job in jobs]
     assert set(taken) == {2, 3, 4, 5, 6}
     assert [own.effort(job) * 6 for job in jobs] == pytest.approx(taken)
-    cohort = Cohort(own, Trainer(SGD(0.1), 6))
+    cohort = JobQueue(own, Trainer(SGD(0.1), 6))
     uploads = [cohort.submit(job) for job in jobs[:8]]
     assert [one.value()["length"] for one in uploads] == [float(steps) for steps in taken[:8]]
     for job, one in zip(jobs[:8], uploads, strict=True):
         alone = made(FedAvg)
         same = Job(0, "train", 0, alone.download(alone.start(), 0, "train"), graph, {}, job.seed)
-        expected = Cohort(alone, Trainer(SGD(0.1), own.taken(job))).submit(same).value()
+        expected = JobQueue(alone, Trainer(SGD(0.1), own.taken(job))).submit(same).value()
         assert gap(one.value()["update"], expected["update"]) < 1e-6
 
 

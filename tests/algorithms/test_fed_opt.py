@@ -6,19 +6,19 @@ import pytest
 import torch
 from camps import community, gap, rounds
 from contexts import within
+from learnlab import drawn_task
+from pydantic import TypeAdapter
 
 from algorithms.fed_opt import FedOpt
 from algorithms.fedavg import FedAvg
-from fedsim.learn import tree
+from fedsim.learn.engine import tree
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.node_classification import NodeClassification
 
 ASKED = [[0, 1, 2], [0, 2], [1]]
 
 
 def made(of=FedOpt, **options):
-    task = bind_task(NodeClassification(), GCN(hidden=8, dropout=0.0), 20, 4, 0, "cpu")
+    task = drawn_task(GCN(hidden=8, dropout=0.0), 20, 4)
     return within(of(**options), task, local_steps=3, momentum=0.0)
 
 
@@ -45,7 +45,7 @@ def by_hand(server, changes, lr=0.1, b1=0.9, b2=0.99, tau=1e-3):
 def test_three_updates_by_hand(server, monkeypatch):
     changes = iter([0.5, -0.2, 1e-5])
     algorithm = made(server=server, server_lr=0.1)
-    monkeypatch.setattr(FedOpt, "average_of", lambda self, replies, factors: {"w": torch.tensor([next(changes)])})
+    monkeypatch.setattr(FedOpt, "aggregate", lambda self, replies: {"w": torch.tensor([next(changes)])})
     state = {"model": {"w": torch.zeros(1)}, "mean": {"w": torch.zeros(1)}, "squares": {"w": torch.full((1,), 1e-6)}}
     for _ in range(3):
         state = algorithm.update(state, [], "train")
@@ -70,4 +70,4 @@ def test_moments_start_as_printed():
 @pytest.mark.parametrize("options", [{"server_lr": 0}, {"tau": -1}, {"beta_1": 1}, {"beta_2": 1.5}, {"tau": math.inf}])
 def test_constants_out_of_range_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
-        FedOpt(**options)
+        TypeAdapter(FedOpt).validate_python(options)

@@ -1,4 +1,4 @@
-"""FedProto's formulas by hand: means by numbers of vertices, the pull to them, and what travels."""
+"""FedProto's formulas by hand: means by numbers of nodes, the pull to them, and what travels."""
 
 import pytest
 import torch
@@ -7,12 +7,12 @@ from vanishing import CLASSES, HIDDEN, bound, stream, through
 from algorithms.fed_proto import FedProto
 from algorithms.fedavg import FedAvg
 from fedsim.core import wire
-from fedsim.learn import tree
 from fedsim.learn.algorithm import Reply
+from fedsim.learn.engine import tree
 
 
 def static(client, seed, without=None):
-    """A graph whose vertices of one class do not train."""
+    """A graph whose nodes of one class do not train."""
     graph = stream(client, seed, periods=1)[0]
     return graph if without is None else {**graph, "train": graph["train"] & (graph["y"] != without)}
 
@@ -30,7 +30,7 @@ def rows_of(*values):
     return [[float(value)] * HIDDEN for value in values]
 
 
-def test_global_prototypes_are_means_by_numbers_of_vertices_of_those_who_have_the_class():
+def test_global_prototypes_are_means_by_numbers_of_nodes_of_those_who_have_the_class():
     algorithm = bound(FedProto())
     replies = [told(0, [0, 1], rows_of(1, 2), [30, 1]), told(1, [1], rows_of(6), [3])]
     state = algorithm.update(algorithm.start(), replies, "train")

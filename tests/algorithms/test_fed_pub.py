@@ -6,23 +6,22 @@ import pytest
 import torch
 from camps import accuracy, added, check_mixing, community, gap, moved, rounds
 from contexts import within
+from learnlab import drawn_task
 
 from algorithms.fed_pub import FedPUB, apart, both_ways, joined
 from algorithms.fedavg import FedAvg
 from fedsim.core import wire
 from fedsim.data.graph import graph_of
-from fedsim.learn import tree
 from fedsim.learn.algorithm import Job
+from fedsim.learn.engine import tree
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.masked_gcn import MaskedGCN
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.node_classification import NodeClassification
 
 
 def made(algorithm, features=5, classes=4, model=None, seed=0):
     own = algorithm.backbone(model or GCN(hidden=8, dropout=0.0))
-    return within(algorithm, bind_task(NodeClassification(), own, features, classes, seed, "cpu"))
+    return within(algorithm, drawn_task(own, features, classes, seed))
 
 
 def graph(seed=0, n=12, features=5, classes=4, edges=20, share=0.5):
@@ -174,7 +173,7 @@ def test_a_job_begins_with_the_weights_received_under_the_masks_kept():
     assert gap(apart(start)[1], apart(memories[0]["local"])[1]) == 0
 
 
-def test_a_client_without_training_vertices_sends_the_model_as_it_came():
+def test_a_client_without_training_nodes_sends_the_model_as_it_came():
     data = graph()
     data["train"] = torch.zeros(12, dtype=torch.bool)
     upload = rounds(made(FedPUB()), {0: data}, [[0]])[2][0][0].upload

@@ -1,4 +1,4 @@
-"""FedSD2C: what travels and what does not, codes that say what the vertices said, and a server that learns of them."""
+"""FedSD2C: what travels and what does not, codes that say what the nodes said, and a server that learns of them."""
 
 import pytest
 import torch
@@ -18,15 +18,13 @@ from one_shots import (
     without_training,
 )
 
-from algorithms.fed_sd2c import FedSD2C, distillates
-from algorithms.fed_sd2c.distillates import Autoencoder
+from algorithms.fed_sd2c import Autoencoder, FedSD2C, core_set
 from fedsim.core import wire
-from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import with_keys
-from fedsim.learn import dense, tree
 from fedsim.learn.algorithm import Job
-from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
-from fedsim.learn.tasks.link_prediction import LinkPrediction
+from fedsim.learn.engine import tree
+from fedsim.learn.layers import dense
+from fedsim.learn.synthetic.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 
 SMALL = {"latent": 5, "width": 7}
 DECODER = 6 * 7 + 8 * FEATURES
@@ -53,7 +51,7 @@ def test_codes_decoder_and_model_go_up_and_nothing_comes_down():
         assert algorithm.mass(reply) == m
 
 
-def test_a_client_without_a_training_vertex_sends_nothing():
+def test_a_client_without_a_training_node_sends_nothing():
     algorithm, graphs = made(FedSD2C(latent_steps=2, server_epochs=1, **SMALL)), skewed(0)[0]
     graphs[1] = without_training(graphs[1])
     state, replies = sent(algorithm, graphs, steps=2)
@@ -63,20 +61,21 @@ def test_a_client_without_a_training_vertex_sends_nothing():
     assert gap(alone["model"], algorithm.start()["model"]) == 0
 
 
-def test_the_core_set_is_of_each_class_the_training_vertices_of_least_loss():
+def test_the_core_set_is_of_each_class_the_training_nodes_of_least_loss():
     losses = torch.tensor([0.5, 0.1, 0.9, 0.2, 0.0, 0.3, 0.4])
-    y, rows = torch.tensor([0, 0, 0, 1, 0, 0, 2]), torch.tensor([0, 1, 2, 3, 5])  # 4 and 6 are not trained on
-    assert distillates.core_set(losses, y, rows, 3, 2).tolist() == [1, 5, 3]
-    assert distillates.core_size(y, rows, 3, 2) == 3
+    y, train = torch.tensor([0, 0, 0, 1, 0, 0, 2]), torch.tensor([1, 1, 1, 1, 0, 1, 0]).bool()
+    data = {"y": y, "train": train}
+    assert core_set(losses, data, 2).tolist() == [1, 5, 3]
+    assert made(FedSD2C(each=2)).core(Job(0, "train", 0, {}, data, {}, 0)) == 3
 
 
-def test_no_held_out_label_and_no_held_out_vertex_apart_from_the_trained_ones_enters_what_is_sent():
+def test_no_held_out_label_and_no_held_out_node_apart_from_the_trained_ones_enters_what_is_sent():
     algorithm, graphs = made(FedSD2C(latent_steps=3, server_epochs=1, **SMALL)), skewed(1)[0]
     _, one = sent(algorithm, graphs, steps=3)
     _, other = sent(algorithm, {c: relabelled(data) for c, data in graphs.items()}, steps=3)
     assert all(gap(a.upload, b.upload) == 0 for a, b in zip(one, other, strict=True))
     cut = {}
-    for c, data in graphs.items():  # no edge leads from a held-out vertex to a trained one
+    for c, data in graphs.items():  # no edge leads from a held-out node to a trained one
         within = data["train"][data["edges"]].all(0)
         cut[c] = with_keys({k: v for k, v in data.items() if k != "layout"}, {"edges": data["edges"][:, within]})
     noise = torch.randn(len(graphs[0]["y"]), FEATURES, generator=torch.Generator().manual_seed(9))
@@ -94,7 +93,7 @@ def test_no_held_out_label_and_no_held_out_vertex_apart_from_the_trained_ones_en
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_codes_that_were_moved_say_what_the_vertices_said(seed):
+def test_codes_that_were_moved_say_what_the_nodes_said(seed):
     data, far = of_classes([0, 1, 2], seed), {}
     for steps in (1, 60):
         algorithm = made(FedSD2C(latent_steps=steps, server_epochs=1, latent=4, width=8), seed)
@@ -104,7 +103,7 @@ def test_codes_that_were_moved_say_what_the_vertices_said(seed):
         assert gap(reply.upload["model"], memories[0]["local"]) == 0
         logits = algorithm.task.forward(tree.stack([reply.upload["model"]]), data)
         each = F.cross_entropy(logits, data["y"], reduction="none")
-        rows = distillates.core_set(each, data["y"], data["train"].nonzero().squeeze(1), CLASSES, 10)
+        rows = core_set(each, data, 10)
         wanted = torch.softmax(logits[rows], 1)
         far[steps] = float((wanted * (wanted.log() - soft.log())).sum(1).mean())
         assert graph["x"].shape == (len(rows), FEATURES)
@@ -112,7 +111,7 @@ def test_codes_that_were_moved_say_what_the_vertices_said(seed):
 
 
 def test_the_autoencoder_is_two_layers_each_way_and_learns_features():
-    coder = Autoencoder(6, width=5, latent=3)
+    coder, data = Autoencoder(6, width=5, latent=3), of_classes([0, 1], 2)
     params, x = (
         coder.init(torch.Generator().manual_seed(0)),
         torch.randn(4, 6, generator=torch.Generator().manual_seed(1)),
@@ -123,14 +122,17 @@ def test_the_autoencoder_is_two_layers_each_way_and_learns_features():
     back = (code @ dec["layer1"]["weight"] + dec["layer1"]["bias"]).clamp(min=0) @ dec["layer2"]["weight"]
     back = back + dec["layer2"]["bias"]
     torch.testing.assert_close(dense.through(enc, x), code)
-    torch.testing.assert_close(coder.error(params, x), ((back - x) ** 2).mean())
+    torch.testing.assert_close(
+        coder.loss(tree.stack([params]), data, {"x": x.unsqueeze(0)}).squeeze(), ((back - x) ** 2).mean()
+    )
     assert wire.size(coder.like()) == wire.size(dec)
-    algorithm, data = made(FedSD2C(latent_steps=1, server_epochs=1, latent=8, width=16)), of_classes([0, 1], 2)
+    algorithm = made(FedSD2C(latent_steps=1, server_epochs=1, latent=8, width=16))
     errors = []
     for steps in (1, 150):
         memories = {}
         sent(algorithm, {0: data}, memories, steps=steps)
-        errors.append(float(algorithm.coder.error(memories[0]["coder"], data["x"][data["train"]])))
+        given = {"x": data["x"][data["train"]].unsqueeze(0)}
+        errors.append(float(algorithm.coder.loss(tree.stack([memories[0]["coder"]]), data, given)))
     assert errors[1] < 0.5 * errors[0]
 
 
@@ -194,8 +196,3 @@ def test_the_clock_is_charged_both_trainings_the_codes_and_the_servers_epochs():
     read = 2 * (m * 5 + DECODER + NUMBERS)
     told = algorithm.server_flops(algorithm.start(), [reply], "train")
     assert told == pytest.approx(read + m * half + lists + (1 / 3 + 3) * graph)
-
-
-def test_a_task_without_classes_is_refused():
-    with pytest.raises(ScenarioError, match="chooses vertices by class"):
-        made(FedSD2C(), task=LinkPrediction()).start()

@@ -6,25 +6,22 @@ import pytest
 import torch
 from camps import community, gap, moved, rounds
 from contexts import within
+from learnlab import drawn_task
 
-from algorithms.fed_tad import FedTAD, reliability, sameness, shared
+from algorithms.fed_tad import FedTAD, reliability, reliability_flops, sameness, shared
 from algorithms.fedavg import FedAvg
 from fedsim.core import wire
-from fedsim.core.errors import ScenarioError
-from fedsim.learn import joining, tree
 from fedsim.learn.algorithm import Job, Reply
+from fedsim.learn.engine import joining, tree
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.pseudo_graphs import knn_flops, pseudo_graph, stand_in
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.link_prediction import LinkPrediction
-from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.learn.synthetic.pseudo_graphs import knn_flops, pseudo_graph, stand_in
 
 FEATURES, CLASSES = 20, 4
-SMALL = {"vertices": 24, "iterations": 2, "model_steps": 2}
+SMALL = {"nodes": 24, "iterations": 2, "model_steps": 2}
 
 
 def made(of=FedTAD, seed=0, task=None, **options):
-    own = bind_task(task or NodeClassification(), GCN(hidden=8, dropout=0.0), FEATURES, CLASSES, seed, "cpu")
+    own = drawn_task(GCN(hidden=8, dropout=0.0), FEATURES, CLASSES, seed, task=task)
     return within(of(**({**SMALL, **options} if of is FedTAD else options)), own)
 
 
@@ -39,7 +36,7 @@ def test_what_travels_is_fedavgs_and_a_number_a_class():
     for reply in (reply for replies in history for reply in replies):
         assert wire.array_bytes(reply.download) == 4 * numbers
         assert wire.array_bytes(reply.upload) == 4 * numbers + 4 * CLASSES
-        expected = reliability.of_classes(graphs()[reply.client], CLASSES, 5)
+        expected = reliability(graphs()[reply.client], CLASSES, 5)
         torch.testing.assert_close(reply.upload["reliability"], expected)
 
 
@@ -153,7 +150,7 @@ def test_the_generator_learns_and_goes_on():
 def test_options_of_the_server_change_the_model():
     _, _, (replies,) = rounds(made(), graphs(), [[0, 1]])
     options = [{}, {"iterations": 3}, {"generator_lr": 1e-2}, {"generator_steps": 2}, {"model_steps": 3},
-               {"model_lr": 1e-2}, {"vertices": 20}, {"neighbours": 3}, {"noise": 16}, {"server_decay": 0.1},
+               {"model_lr": 1e-2}, {"nodes": 20}, {"neighbours": 3}, {"noise": 16}, {"server_decay": 0.1},
                {"lambda1": 0.0, "generator_lr": 1e-2}, {"lambda2": 0.0, "generator_lr": 1e-2}]  # fmt: skip
     models = []
     for option in options:
@@ -165,7 +162,7 @@ def test_options_of_the_server_change_the_model():
 def test_the_clock_charges_reliability_once_a_period_and_the_turns_to_the_server():
     own, graph = made(), graphs()[0]
     job = Job(0, "train", 0, own.download(own.start(), 0, "train"), graph, {}, 0)
-    assert own.extra_steps(job) * own.task.flops(graph) == pytest.approx(reliability.flops(graph, 5))
+    assert own.extra_steps(job) * own.task.flops(graph) == pytest.approx(reliability_flops(graph, 5))
     seen = {"reliability": {"period": 0, "values": None}}
     assert own.extra_steps(replace(job, memory=seen)) == 0
     assert own.extra_steps(replace(job, memory=seen, period=1)) > 0
@@ -175,8 +172,3 @@ def test_the_clock_charges_reliability_once_a_period_and_the_turns_to_the_server
     pairs = 9.0 * 24 * 24 * (FEATURES + 32)
     turn = 2 * drawing + 2 * own.generator.flops(24) + 4 * once + pairs + once + 2 * once
     assert own.server_flops(own.start(), replies, "train") == pytest.approx(plain + 2 * turn)
-
-
-def test_a_task_without_classes_is_refused():
-    with pytest.raises(ScenarioError, match="node_classification"):
-        made(task=LinkPrediction()).start()

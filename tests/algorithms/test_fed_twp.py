@@ -5,34 +5,36 @@ from itertools import pairwise
 import pytest
 import torch
 import torch.nn.functional as F
+from camps import gap
 from contexts import within
+from learnlab import drawn_task
+from one_client import lived
 
-from algorithms.fed_twp import FedTWP, penalty
+from algorithms.fed_twp import FedTWP
 from algorithms.fedavg import FedAvg
 from fedsim.core import wire
 from fedsim.data.graph import graph_of, with_masks
-from fedsim.learn import joining, ops, tree
-from fedsim.learn.algorithm import Job, Reply
-from fedsim.learn.cohort import Cohort
+from fedsim.learn.algorithm import Job
+from fedsim.learn.continual import retention
+from fedsim.learn.engine import joining, ops, tree
+from fedsim.learn.engine.cohort import JobQueue
+from fedsim.learn.engine.optimiser import Adam
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.mlp import MLP
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.learn.training import Trainer
 
 SEEDS = range(4)
 
 
-def graph(classes, seed, vertices=24):
-    """Vertices around their class's mean, joined at random within the class."""
+def graph(classes, seed, nodes=24):
+    """Nodes around their class's mean, joined at random within the class."""
     generator = torch.Generator().manual_seed(seed)
-    y = torch.tensor(classes)[torch.arange(vertices) % len(classes)]
-    train = torch.rand(vertices, generator=generator) < 0.5
+    y = torch.tensor(classes)[torch.arange(nodes) % len(classes)]
+    train = torch.rand(nodes, generator=generator) < 0.5
     means = 2 * torch.eye(5)
-    x = means[y] + 0.5 * torch.randn(vertices, 5, generator=generator)
-    pairs = torch.randint(vertices, (2, 3 * vertices), generator=generator)
+    x = means[y] + 0.5 * torch.randn(nodes, 5, generator=generator)
+    pairs = torch.randint(nodes, (2, 3 * nodes), generator=generator)
     pairs = torch.unique(pairs[:, y[pairs[0]] == y[pairs[1]]], dim=1)
     return graph_of(x, pairs, y, train, ~train, ~train)
 
@@ -41,27 +43,13 @@ PERIODS = [graph([0, 1], 1), graph([2, 3], 2), graph([1, 4], 3)]
 
 
 def bound(algorithm, model=None, seed=0):
-    return within(algorithm, bind_task(NodeClassification(), model or GAT(hidden=6), 5, 5, seed, "cpu"))
+    return within(algorithm, drawn_task(model or GAT(hidden=6), 5, 5, seed))
 
 
 def history(algorithm, *, model=None, seed=0, periods=PERIODS, rounds=2, steps=2):
     """Some rounds a period with one client: states, memories after each round, and the uploads."""
-    algorithm = bound(algorithm, model, seed)
-    cohort = Cohort(algorithm, Trainer(Adam(0.02), steps))
-    states, memories, uploads = [algorithm.start()], [{}], []
-    for number in range(rounds * len(periods)):
-        period = number // rounds
-        download = algorithm.download(states[-1], 0, "train")
-        promise = cohort.submit(Job(0, "train", period, download, periods[period], dict(memories[-1]), number))
-        uploads.append(promise.value())
-        assert wire.size(uploads[-1]) == promise.nbytes
-        memories.append(promise.memory())
-        states.append(algorithm.update(states[-1], [Reply(0, number, download, uploads[-1])], "train"))
-    return states, memories, uploads
-
-
-def gap(one, other):
-    return max(float((a - b).abs().max()) for a, b in zip(tree.leaves(one), tree.leaves(other), strict=True))
+    trainer = Trainer(Adam(0.02), steps)
+    return lived(bound(algorithm, model, seed), periods, rounds, trainer)[:3]
 
 
 def close(one, other, rtol=1e-4, atol=1e-5):
@@ -137,7 +125,7 @@ def test_the_norm_of_the_gradient_is_itself_differentiated_for_each_client():
     algorithm = bound(FedTWP(beta=0.1))
     models = [bound(FedTWP(), seed=seed).task.init() for seed in range(3)]
     params = tree.transform(lambda leaf: leaf.clone().requires_grad_(True), tree.stack(models))
-    none = {"weight": tree.zeros_like(params), "centre": tree.zeros_like(params)}
+    none = {"weight": tree.zeros_like(params), "mean": tree.zeros_like(params)}
     loss = algorithm.loss(params, joining.union(PERIODS), none)
     slopes = iter(torch.autograd.grad(loss.sum(), list(tree.leaves(params))))
     mine = tree.transform(lambda _: next(slopes), params)
@@ -171,7 +159,7 @@ def test_the_penalty_has_the_gradient_of_the_sum_over_periods():
         return sum(flat)
 
     past = tree.stack([memories[5]["past"]])
-    _, mine = dense_slopes(model, lambda p: penalty(tree.stack([p]), past).sum())
+    _, mine = dense_slopes(model, lambda p: retention.pull(past, tree.stack([p])).sum())
     close(mine, dense_slopes(model, printed)[1], rtol=1e-3, atol=1e-6)
 
 
@@ -183,7 +171,7 @@ def test_a_period_is_closed_once_when_the_next_has_begun():
     assert [gap(a, b) > 0 for a, b in pairwise(weights)] == [False, True, False, True, False]
 
 
-def test_a_period_without_training_vertices_leaves_nothing():
+def test_a_period_without_training_nodes_leaves_nothing():
     none = torch.zeros(24, dtype=torch.bool)
     empty = with_masks(PERIODS[1], none, none, none)
     _, memories, _ = history(FedTWP(), periods=[PERIODS[0], empty, PERIODS[2]])
@@ -196,8 +184,8 @@ def test_a_period_without_training_vertices_leaves_nothing():
 def test_the_official_preset_trains_on_twice_the_loss_and_the_penalty():
     algorithm = bound(FedTWP(preset="official"))
     params = tree.stack([algorithm.task.init()])
-    past = {"weight": tree.transform(torch.ones_like, params), "centre": tree.zeros_like(params)}
-    wanted = 2 * algorithm.task.loss(params, PERIODS[0]) + tree.sq_distance(params, past["centre"])
+    past = {"weight": tree.transform(torch.ones_like, params), "mean": tree.zeros_like(params)}
+    wanted = 2 * algorithm.task.loss(params, PERIODS[0]) + tree.sq_distance(params, past["mean"])
     torch.testing.assert_close(algorithm.loss(params, PERIODS[0], past), wanted)
 
 
@@ -239,7 +227,7 @@ def test_clients_train_together_as_they_train_alone():
     download = algorithm.download(algorithm.start(), 0, "train")
     together, alone = [], []
     for batch, found in ((True, together), (False, alone)):
-        cohort, memories = Cohort(algorithm, Trainer(Adam(0.02), 2), batch=batch), [{}, {}, {}]
+        cohort, memories = JobQueue(algorithm, Trainer(Adam(0.02), 2), batch=batch), [{}, {}, {}]
         for period in range(2):
             jobs = [
                 Job(k, "train", period, download, PERIODS[k - period], memories[k], 10 * period + k) for k in range(3)

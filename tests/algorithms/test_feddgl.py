@@ -10,17 +10,17 @@ from algorithms.fedavg import FedAvg
 from algorithms.feddgl import FedDGL, sensitive
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
-from fedsim.learn import layout, tree
 from fedsim.learn.algorithm import Reply
+from fedsim.learn.engine import layout, tree
 from fedsim.learn.models.gcn import GCN
 
 OFF = {"use_kd": False, "use_gp": False, "use_pa": False}
 
 
 def static(client, seed, without=None):
-    """A graph that does not change; its vertices of one class do not train."""
+    """A graph that does not change; its nodes of one class do not train."""
     graph = dict(stream(client, seed, periods=1)[0])
-    del graph["vertex"]
+    del graph["node"]
     if without is not None:
         graph["train"] = graph["train"] & (graph["y"] != without)
     return graph
@@ -266,7 +266,7 @@ def test_with_nothing_switched_on_it_is_federated_averaging_with_equal_weights()
     assert int(streams[0][0]["train"].sum()) != int(streams[1][0]["train"].sum())
     plain = bound(FedDGL(**OFF))
     state, _, _ = through(plain, streams, rounds=2)
-    equal, _, _ = through(bound(FedAvg()), streams, rounds=2)  # by all vertices: equal weights
+    equal, _, _ = through(bound(FedAvg()), streams, rounds=2)  # by all nodes: equal weights
     assert_same(state["model"], equal["model"], rtol=1e-5, atol=1e-6)
     on, _, _ = through(bound(FedDGL(epochs=2)), streams, rounds=2)
     assert abs(sum_of(on["model"]) - sum_of(state["model"])) > 1e-4

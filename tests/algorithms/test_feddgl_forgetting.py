@@ -6,8 +6,8 @@ from vanishing import HIDDEN, bound, recall, stream, through
 
 from algorithms.feddgl import FedDGL
 from fedsim.data.graph import with_keys
-from fedsim.learn import tree
 from fedsim.learn.algorithm import Job
+from fedsim.learn.engine import tree
 from fedsim.learn.models.evolve_gcn_h import EvolveGCNH
 from fedsim.learn.models.evolve_gcn_o import EvolveGCNO
 
@@ -38,7 +38,7 @@ def test_distillation_keeps_what_has_lost_its_edges():
     assert kept(0, use_kd=False, trained="all")[0] > forgotten[0, 0] + 0.25  # who is trained on is not forgotten
 
 
-def test_sensitive_vertices_are_training_vertices_of_the_class_that_has_gone():
+def test_sensitive_nodes_are_training_nodes_of_the_class_that_has_gone():
     streams = [stream(client, 0) for client in range(CLIENTS)]
     _, memories, _ = through(bound(FedDGL(epochs=2, topk=0.5, q=2.0)), streams, rounds=3)
     for client, own in enumerate(streams):
@@ -64,7 +64,7 @@ def test_the_teacher_is_the_mean_model_of_the_last_round_of_the_period_before():
 
 
 def mislabelled(own):
-    """The same snapshots, with other labels wherever a vertex does not train."""
+    """The same snapshots, with other labels wherever a node does not train."""
     return [with_keys(g, {"y": torch.where(g["train"], g["y"], (g["y"] + 1) % 3)}) for g in own]
 
 

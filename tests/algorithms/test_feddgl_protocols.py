@@ -11,7 +11,7 @@ ALGORITHMS = {
     "feddgl by margins": {"name": "feddgl", "epochs": 3, "prototypes": "margin", "weigh": "softmax", "reduce": "sum"},
     "fed_proto": {"name": "fed_proto", "average": True},
 }
-DRIFTING = {"name": "drifting", "vertices": 150, "edges": 200, "classes": 4, "features": 8, "snapshots": 5}
+DRIFTING = {"name": "drifting", "nodes": 150, "edges": 200, "classes": 4, "features": 8, "snapshots": 5}
 STREAM = {"name": "snapshots", "steps": 5, "scored": "split", "every": "1 updates"}
 
 

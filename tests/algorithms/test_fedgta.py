@@ -7,25 +7,21 @@ import pytest
 import torch
 from camps import accuracy, added, check_mixing, community, gap, moved, rounds
 from contexts import within
+from learnlab import drawn_task
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedgta import FedGTA
 from fedsim.core import wire
-from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of
-from fedsim.learn import tree
 from fedsim.learn.algorithm import Job
+from fedsim.learn.engine import tree
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.link_prediction import LinkPrediction
-from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.trial.operations import Operations
-from fedsim.trial.places import Author
+from fedsim.learn.modules.operations import Operations
 
 
 def made(algorithm, features=5, classes=4, model=None, seed=0):
-    return within(algorithm, bind_task(NodeClassification(), model or GCN(hidden=8), features, classes, seed, "cpu"))
+    return within(algorithm, drawn_task(model or GCN(hidden=8), features, classes, seed))
 
 
 def graph(seed=0, n=12, features=5, classes=4, edges=20):
@@ -34,12 +30,6 @@ def graph(seed=0, n=12, features=5, classes=4, edges=20):
     y = torch.randint(classes, (n,), generator=g)
     ends = torch.randint(max(n, 1), (2, edges), generator=g)  # directed, with self-loops and repetitions
     return graph_of(torch.randn(n, features, generator=g), ends, y, train, ~train, ~train)
-
-
-def test_without_classes_it_is_refused():
-    algorithm = within(FedGTA(), bind_task(LinkPrediction(), GCN(hidden=8), 5, 4, 0, "cpu"))
-    with pytest.raises(ScenarioError, match="take task: node_classification"):
-        algorithm.start()
 
 
 # ---- what a client sends
@@ -59,7 +49,7 @@ def test_it_sends_the_moments_and_one_number_more_than_fedavg(kind, moments):
 
 
 def test_the_numbers_are_those_of_the_formulas_written_out():
-    """In plain Python and double precision, vertex by vertex, from the trained model's logits."""
+    """In plain Python and double precision, node by node, from the trained model's logits."""
     data, algorithm = graph(3), made(FedGTA(moments=3))
     state, _, history = rounds(algorithm, {0: data}, [[0]])
     logits = algorithm.task.forward(tree.stack([state["last"][0]["model"]]), data).double()
@@ -185,9 +175,9 @@ def test_the_clock_is_charged_the_prediction_and_about_what_follows_from_it(opti
     model, step = algorithm.task.init(), algorithm.task.flops(data)
     job = Job(0, "train", 0, {"model": model}, data, {}, 0)
     algorithm.describe(model, data)  # derives the graph's matrices
-    with Operations(Author(FedGTA)) as counted:
+    with Operations() as counted:
         algorithm.describe(model, data)
-    with Operations(Author(FedGTA)) as predicted:
+    with Operations() as predicted:
         algorithm.task.forward(tree.stack([model]), data)
     billed, seen = (algorithm.extra_steps(job) - 1 / 3) * step, counted.total - predicted.total
     assert seen <= billed <= 4 * seen  # what sums and sparse products add up is not seen
@@ -207,7 +197,7 @@ def test_mixing_moves_every_personal_model_along():
 def test_in_one_group_of_equally_sure_clients_it_is_fedavg():
     data = graph(4, edges=30)
     graphs, asked = {0: data, 1: data}, [[0, 1]] * 3  # the same graph, trained with different seeds
-    own = FedGTA(threshold=-1.0, temperature=1e6)  # with P' uniform off the training vertices both are as sure
+    own = FedGTA(threshold=-1.0, temperature=1e6)  # with P' uniform off the training nodes both are as sure
     one, other = made(own, model=GCN(hidden=8, dropout=0.5)), made(FedAvg(), model=GCN(hidden=8, dropout=0.5))
     first, second = rounds(one, graphs, asked)[0], rounds(other, graphs, asked)[0]
     assert gap(first["personal"][0], second["model"]) < 1e-5
@@ -242,7 +232,7 @@ def test_contradicting_clients_are_told_apart_and_each_camp_learns_its_own_rule(
     [(0.5, [2, 3], True), (0.5, [1, 0], False), (0.1, [2, 3], False)],
     ids=["other labels", "swapped labels", "other labels, few of them to train on"],
 )
-def test_it_is_by_the_labels_of_training_vertices_alone_that_clients_are_told_apart(train, other, apart):
+def test_it_is_by_the_labels_of_training_nodes_alone_that_clients_are_told_apart(train, other, apart):
     graphs = {client: community([0, 1] if client == 0 else other, client, 200, train) for client in range(2)}
     algorithm = made(FedGTA(), features=20)
     state = rounds(algorithm, graphs, [[0, 1]] * 4)[0]

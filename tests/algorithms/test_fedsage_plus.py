@@ -6,20 +6,19 @@ import pytest
 import small_points
 import torch
 from contexts import within
+from learnlab import drawn_task
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedsage_plus import FedSagePlus
 from fedsim.core import wire
 from fedsim.data.graph import graph_of
-from fedsim.learn import tree
-from fedsim.learn.algorithm import Job, Reply, declared
-from fedsim.learn.cohort import Cohort
+from fedsim.learn.algorithm import Job, Reply
+from fedsim.learn.engine import tree
+from fedsim.learn.engine.cohort import JobQueue
+from fedsim.learn.engine.optimiser import Adam
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.sage import SAGE
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.learn.training import Trainer
 
 SMALL = {"generator_epochs": 2, "encoder": 6, "latent": 5, "narrow": 6, "wide": 8}
 F, C = 7, 3
@@ -29,15 +28,15 @@ G = 4 * (5 * 6 + 6 + 6 * 8 + 8 + 5 * (8 * F + F))  # bytes of fGen at these size
 def made(**options):
     algorithm = FedSagePlus(**{**SMALL, **options})
     model = algorithm.backbone(GCN(hidden=4, dropout=0.25))
-    return within(algorithm, bind_task(NodeClassification(), model, F, C, 0, "cpu"))
+    return within(algorithm, drawn_task(model, F, C))
 
 
-def drawn(vertices, seed, features=F):
+def drawn(nodes, seed, features=F):
     """A random graph with edges both ways and the three splits mixed."""
     g = torch.Generator().manual_seed(seed)
-    edges = torch.randint(max(1, vertices), (2, 2 * vertices), generator=g)
-    y, part = (torch.randint(3, (vertices,), generator=g) for _ in range(2))
-    x = torch.randn(vertices, features, generator=g)
+    edges = torch.randint(max(1, nodes), (2, 2 * nodes), generator=g)
+    y, part = (torch.randint(3, (nodes,), generator=g) for _ in range(2))
+    x = torch.randn(nodes, features, generator=g)
     return graph_of(x, torch.cat([edges, edges.flip(0)], 1), y, part == 0, part == 1, part == 2)
 
 
@@ -47,7 +46,7 @@ class Lab:
     def __init__(self, algorithm, graphs):
         self.algorithm, self.graphs, self.state = algorithm, graphs, algorithm.start()
         self.memories, self.jobs, self.bytes = [{} for _ in graphs], 0, {}
-        self.cohort = Cohort(algorithm, Trainer(Adam(0.01), 2))
+        self.cohort = JobQueue(algorithm, Trainer(Adam(0.01), 2))
 
     def job(self, client, step, period):
         self.jobs += 1
@@ -86,15 +85,15 @@ class Lab:
         return self.memories[client].get("mended", {}).get("through", False)
 
 
-def graphs(count, vertices=24):
-    return [drawn(vertices + 3 * k, 10 + k) for k in range(count)]
+def graphs(count, nodes=24):
+    return [drawn(nodes + 3 * k, 10 + k) for k in range(count)]
 
 
 def test_the_classifier_is_graphsage_of_the_scenarios_width():
     model = FedSagePlus().backbone(GCN(hidden=32, layers=3, dropout=0.2))
     assert isinstance(model, SAGE)
     assert (model.hidden, model.layers, model.dropout) == (32, 2, 0.2)
-    algorithm = within(FedSagePlus(), bind_task(NodeClassification(), SAGE(hidden=64), 50, 6, 0, "cpu"))
+    algorithm = within(FedSagePlus(), drawn_task(SAGE(hidden=64), 50, 6))
     assert tree.count(algorithm.start()["model"]) == 2 * 50 * 64 + 64 + 2 * 64 * 6 + 6
 
 
@@ -116,7 +115,7 @@ def test_an_epoch_takes_the_bytes_of_the_formula(clients):
 
 
 def test_an_offer_at_the_papers_size_is_the_recipes():
-    algorithm = within(FedSagePlus(), bind_task(NodeClassification(), SAGE(), 1433, 6, 0, "cpu"))
+    algorithm = within(FedSagePlus(), drawn_task(SAGE(), 1433, 6))
     graph = drawn(30, 1, features=1433)
     job = Job(0, "offer", 0, {}, graph, {}, 1)
     floats = 33_024 + 526_336 + 10_245 * 1433 + 128 * int(graph["train"].sum())
@@ -282,7 +281,7 @@ def test_preparing_counts_no_update_and_comes_before_each_periods_first_round(pr
 
 
 def lavish(lab, client):
-    """Have the client's generator predict neighbours for every vertex, so that mending adds some."""
+    """Have the client's generator predict neighbours for every node, so that mending adds some."""
     note = lab.memories[client]["generator"]
     params = tree.transform(torch.clone, note["params"])
     params["count"] = {**params["count"], "bias": torch.full_like(params["count"]["bias"], 3.0)}
@@ -308,7 +307,7 @@ def test_it_is_scored_on_the_graphs_that_it_was_trained_on_and_on_its_own_until_
     assert lab.algorithm.sees(lab.memories[0], first) is mended  # a past period's is kept
     own = made(scored="own")
     assert own.sees(lab.memories[0], first) is first
-    assert (declared(lab.algorithm, "sees_more"), declared(own, "sees_more")) == (True, False)
+    assert (lab.algorithm.sees_more, own.sees_more) == (True, False)
 
 
 @pytest.mark.long

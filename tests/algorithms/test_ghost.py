@@ -6,57 +6,26 @@ import pytest
 import torch
 from camps import gap
 from contexts import within
+from learnlab import drawn_task
+from one_shots import asked, easy
 
 from algorithms.ghost import Ghost
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
-from fedsim.data.graph import graph_of, with_masks
-from fedsim.learn import tree
-from fedsim.learn.algorithm import Job, Reply
-from fedsim.learn.cohort import Cohort
+from fedsim.data.graph import with_masks
+from fedsim.learn.algorithm import Job
+from fedsim.learn.engine import tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.masked_gcn import MaskedGCN
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.pseudo_graphs import knn_flops, stand_in
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.link_prediction import LinkPrediction
-from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.learn.training import Trainer
+from fedsim.learn.synthetic.pseudo_graphs import knn_flops, stand_in
 
 FEATURES, CLASSES = 12, 3
 NUMBERS = 9 + 68 * 64 + 65 * 128 + 129 * 256 + 257 * FEATURES
 
 
 def made(seed=0, task=None, model=None, **options):
-    own = bind_task(task or NodeClassification(), model or GCN(hidden=8, dropout=0.0), FEATURES, CLASSES, seed, "cpu")
+    own = drawn_task(model or GCN(hidden=8, dropout=0.0), FEATURES, CLASSES, seed, task=task)
     return within(Ghost(**options), own)
-
-
-def easy(seed, n=45, train=0.5):
-    """Vertices of three classes that lie far apart, joined within."""
-    g = torch.Generator().manual_seed(seed)
-    y = torch.arange(n) % CLASSES
-    x = 0.4 * torch.randn(n, FEATURES, generator=g)
-    x[torch.arange(n), 4 * y] += 3
-    target = (torch.arange(n) + CLASSES * torch.randint(1, 4, (n,), generator=g)) % n
-    ends = torch.stack([torch.cat([torch.arange(n), target]), torch.cat([target, torch.arange(n)])])
-    part = torch.rand(n, generator=g)
-    return graph_of(x, ends, y, part < train, (part >= train) & (part < 0.75), part >= 0.75)
-
-
-def asked(algorithm, graphs, memories=None, steps=3, seed=0, lr=0.005):
-    """What the clients of these graphs reply with, and their memories."""
-    cohort, state = Cohort(algorithm, Trainer(Adam(lr, 4e-4), steps)), algorithm.start()
-    jobs = [
-        Job(c, "train", 0, algorithm.download(state, c, "train"), graph, dict((memories or {}).get(c, {})),
-            1000 * seed + c)
-        for c, graph in enumerate(graphs)
-    ]  # fmt: skip
-    promises = [cohort.submit(job) for job in jobs]
-    assert all(wire.size(promise.value()) == promise.nbytes for promise in promises)
-    return [Reply(j.client, 0, j.download, p.value()) for j, p in zip(jobs, promises, strict=True)], {
-        job.client: job.memory for job in jobs
-    }
 
 
 # ---- what travels, and what is seen
@@ -67,13 +36,13 @@ def test_nothing_goes_down_and_a_generator_goes_up():
     (reply,), _ = asked(algorithm, [easy(0)])
     assert reply.download == {}
     assert wire.array_bytes(reply.upload) == 4 * NUMBERS + 4 + 4
-    assert reply.upload["vertices"].tolist() == [45]
+    assert reply.upload["examples"].tolist() == [45]
     assert reply.upload["centre"].tolist() == [30]
     assert algorithm.steps(algorithm.start()) == ("train",)
     assert algorithm.mass(reply) == 45
 
 
-def test_held_out_vertices_change_no_tensor():
+def test_held_out_nodes_change_no_tensor():
     graph = easy(1)
     held = ~graph["train"]
     other = with_masks(graph, graph["train"], graph["test"], graph["val"])
@@ -93,7 +62,7 @@ def test_a_training_label_changes_the_generator():
     assert gap(one.upload["generator"], two.upload["generator"]) > 1e-3
 
 
-def test_a_client_without_a_training_vertex_sends_two_numbers_and_is_left_out():
+def test_a_client_without_a_training_node_sends_two_numbers_and_is_left_out():
     algorithm, empty = made(), easy(0, train=-1.0)
     replies, memories = asked(algorithm, [empty, easy(1)])
     assert wire.array_bytes(replies[0].upload) == 8
@@ -143,7 +112,7 @@ def test_graphs_have_uniform_labels_whatever_the_client_holds():
 
 def test_held_labels_are_uniform_over_the_classes_trained_on_and_cost_a_byte_each():
     graph = easy(0, n=46)
-    labels = torch.where(graph["train"], 2 * (torch.arange(46) % 2), 1)  # only held-out vertices have class 1
+    labels = torch.where(graph["train"], 2 * (torch.arange(46) % 2), 1)  # only held-out nodes have class 1
     algorithm = made(labels="held")
     replies, _ = asked(algorithm, [{**graph, "y": labels}])
     assert replies[0].upload["held"].tolist() == [True, False, True]
@@ -249,8 +218,7 @@ def test_the_client_pays_for_its_transport():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"task": LinkPrediction()}, "node_classification"),
-     ({"model": MaskedGCN(hidden=8)}, "use_retention"),
+    [({"model": MaskedGCN(hidden=8)}, "use_retention"),
      ({"use_div": False, "use_disp": False, "use_fgw": False}, "use_div")],
 )  # fmt: skip
 def test_what_has_no_meaning_is_refused(options, message):

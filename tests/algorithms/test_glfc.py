@@ -5,16 +5,16 @@ import torch
 import torch.nn.functional as F
 from camps import community
 from contexts import within
+from learnlab import drawn_task, inverted
 from past_classes import marks
 
 from algorithms.glfc import GLFC, bce, herded
 from fedsim.core import wire
 from fedsim.data.graph import graph_of
-from fedsim.learn import joining, prototypes, replay, tree
 from fedsim.learn.algorithm import Job, Reply
+from fedsim.learn.continual import prototypes, replay
+from fedsim.learn.engine import joining, tree
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.node_classification import NodeClassification
 
 FEATURES, CLASSES = 20, 4
 NUMBERS = FEATURES * 8 + 8 + 8 * CLASSES + CLASSES
@@ -22,7 +22,7 @@ ENCODER = FEATURES * 128 + 128 + 128 * 128 + 128 + 128 * 64 + 64 + 64 * CLASSES 
 
 
 def made(seed=0, **options):
-    task = bind_task(NodeClassification(), GCN(hidden=8, dropout=0.0), FEATURES, CLASSES, seed, "cpu")
+    task = drawn_task(GCN(hidden=8, dropout=0.0), FEATURES, CLASSES, seed)
     return within(GLFC(**{"rebuild_steps": 10, **options}), task)
 
 
@@ -31,7 +31,7 @@ def rows(labels):
     return graph_of(torch.zeros(len(y), 3), torch.zeros(2, 0), y, torch.ones(len(y), dtype=torch.bool))
 
 
-def test_a_vertex_weighs_by_its_gap_over_the_mean_of_its_group():
+def test_a_node_weighs_by_its_gap_over_the_mean_of_its_group():
     logits = torch.zeros(3, CLASSES)
     logits[1, 1], logits[2, 2] = torch.tensor(0.75).logit(), torch.tensor(0.9).logit()
     graph = rows([0, 1, 2])
@@ -66,7 +66,7 @@ def test_without_an_old_model_the_loss_is_that_of_compensated_gradients():
 
 
 @pytest.mark.parametrize("uniform", [None, 0.5])
-def test_labels_and_vertices_follow_from_the_gradients(uniform):
+def test_labels_and_nodes_follow_from_the_gradients(uniform):
     gamma = made(uniform=uniform).start()["encoder"]
     if uniform is not None:
         assert all(-0.5 <= float(w.min()) < -0.4 and 0.4 < float(w.max()) <= 0.5 for w in gamma.values() if w.dim() > 1)
@@ -74,7 +74,7 @@ def test_labels_and_vertices_follow_from_the_gradients(uniform):
     sent = prototypes.gradients(gamma, x, y)
     assert [prototypes.label_of(one) for one in sent] == y.tolist()
     assert [int(one["w4"].sum(1).argmin()) for one in sent] == y.tolist()  # as published
-    torch.testing.assert_close(torch.stack([prototypes.inverted(one) for one in sent]), x, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(torch.stack([inverted(one) for one in sent]), x, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.long
@@ -153,7 +153,7 @@ def test_an_upload_is_fedavgs_and_the_encoder_once_a_class_and_period():
     assert sorted(replies[2][1]["buffer"]["y"].tolist()) == [0, 1]
 
 
-def test_the_prototype_is_the_perturbed_vertex_nearest_to_the_mean():
+def test_the_prototype_is_the_perturbed_node_nearest_to_the_mean():
     own, data = made(), community([0, 1], 3)
     params = tree.stack([own.start()["model"]])
     x, y = own.prototypes(Job(0, "train", 0, {}, data, {}, 0), params)

@@ -15,13 +15,13 @@ def fedgcn(privacy="paper", **options):
 
 
 def told(driven):
-    """The sums (vertices, rows) that all clients have now, and the vertices that have any."""
+    """The sums (nodes, rows) that all clients have now, and the nodes that have any."""
     rows = [memory["received"]["x"] for memory in driven.memories if memory["received"]]
     return torch.cat([own for own, _ in rows]), torch.cat([sums for _, sums in rows])
 
 
 def sent(driven, t):
-    """The vertices that the corrections of a period were for."""
+    """The nodes that the corrections of a period were for."""
     return torch.cat([down["ids"] for at, step, _, down, _ in driven.messages if (at, step) == (t, "correct")])
 
 
@@ -32,12 +32,12 @@ def test_whole_sums_are_those_of_now_whoever_was_told_them_when(norm, moving):
     kept = 0
     for t, snapshot in enumerate(driven.snapshots):
         driven.round(t)
-        vertices, rows = told(driven)
+        nodes, rows = told(driven)
         a, _ = adjacency(driven, t, norm)
-        torch.testing.assert_close(rows, (a @ snapshot["x"])[vertices], rtol=0, atol=1e-9)
-        assert set(driven.state["seen"].cut.border.nonzero().flatten().tolist()) <= set(vertices.tolist())
+        torch.testing.assert_close(rows, (a @ snapshot["x"])[nodes], rtol=0, atol=1e-9)
+        assert set(driven.state["seen"].cut.border.nonzero().flatten().tolist()) <= set(nodes.tolist())
         assert len(sent(driven, t)) > 0
-        kept += len(vertices) - len(sent(driven, t))
+        kept += len(nodes) - len(sent(driven, t))
     assert kept > 0  # or all was told anew each time
 
 
@@ -52,37 +52,37 @@ def test_until_they_are_told_anew_sums_stay_in_training_and_in_later_graphs():
     for k in range(3):
         graph, trained = driven.periods[k][1].graph, driven.memories[k]["data"][3]
         for seen in (later[k], trained):
-            kept.append(sum(vertex in before for vertex in seen["vertex"].tolist()))
-            for vertex, x in zip(seen["vertex"].tolist(), seen["x"], strict=True):
-                own = graph["x"][graph["vertex"] == vertex][0]
-                torch.testing.assert_close(x.double(), before.get(vertex, own), rtol=0, atol=1e-5)
+            kept.append(sum(node in before for node in seen["node"].tolist()))
+            for node, x in zip(seen["node"].tolist(), seen["x"], strict=True):
+                own = graph["x"][graph["node"] == node][0]
+                torch.testing.assert_close(x.double(), before.get(node, own), rtol=0, atol=1e-5)
     assert min(sum(kept[::2]), sum(kept[1::2])) > 0
 
 
-def without_cut_edges_of_one_vertex(driven, t):
-    """Take a vertex's cut edges away from snapshot t on; return the vertex."""
+def without_cut_edges_of_one_node(driven, t):
+    """Take a node's cut edges away from snapshot t on; return the node."""
     snapshots, owner = driven.algorithm.overview.snapshots, torch.from_numpy(driven.algorithm.overview.owners[t])
     source, target = snapshots[t]["edges"]
-    vertex = int(source[owner[source] != owner[target]][0])
+    node = int(source[owner[source] != owner[target]][0])
     for snapshot in snapshots[t:]:
         source, target = snapshot["edges"]
-        gone = (owner[source] != owner[target]) & ((source == vertex) | (target == vertex))
+        gone = (owner[source] != owner[target]) & ((source == node) | (target == node))
         snapshot["changed"] = snapshot["changed"].clone()
         snapshot["changed"][source[gone]] = True
         snapshot["edges"] = snapshot["edges"][:, ~gone]
-    return vertex
+    return node
 
 
-def test_a_vertex_that_is_no_more_at_the_cut_has_the_sum_that_is_left():
+def test_a_node_that_is_no_more_at_the_cut_has_the_sum_that_is_left():
     driven = fedgcn(moving=False)
-    vertex = without_cut_edges_of_one_vertex(driven, 1)
+    node = without_cut_edges_of_one_node(driven, 1)
     for t in range(2):
         driven.round(t)
-        vertices, rows = told(driven)
+        nodes, rows = told(driven)
         a, _ = adjacency(driven, t, "sum")
-        whole = (a @ driven.snapshots[t]["x"])[vertex]
-        torch.testing.assert_close(rows[vertices == vertex][0], whole, rtol=0, atol=1e-9)
-    assert not driven.state["seen"].cut.border[vertex]
+        whole = (a @ driven.snapshots[t]["x"])[node]
+        torch.testing.assert_close(rows[nodes == node][0], whole, rtol=0, atol=1e-9)
+    assert not driven.state["seen"].cut.border[node]
 
 
 def test_once_everything_is_one_clients_its_sums_are_told_a_last_time(monkeypatch):
@@ -93,10 +93,10 @@ def test_once_everything_is_one_clients_its_sums_are_told_a_last_time(monkeypatc
     monkeypatch.setattr("exchanging.shared_out", merging)
     driven = fedgcn(moving=False)
     assert driven.round(0) == driven.round(1) == ["train", "embed", "correct"]
-    vertices, rows = driven.memories[0]["received"]["x"]
+    nodes, rows = driven.memories[0]["received"]["x"]
     a, _ = adjacency(driven, 1, "sum")
-    torch.testing.assert_close(rows, (a @ driven.snapshots[1]["x"])[vertices], rtol=0, atol=1e-9)
-    assert len(vertices) > 0
+    torch.testing.assert_close(rows, (a @ driven.snapshots[1]["x"])[nodes], rtol=0, atol=1e-9)
+    assert len(nodes) > 0
     assert driven.round(1) == ["train"]
 
 

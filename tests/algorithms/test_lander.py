@@ -3,20 +3,20 @@
 import pytest
 import torch
 from contexts import within
+from learnlab import drawn_task
 from past_classes import gaussians, learned, made, marks, retained
 
 from algorithms.lander import Lander, balance
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
-from fedsim.learn import inversion, tree
+from fedsim.learn.engine import tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.mlp import MLP
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.node_classification import NodeClassification
+from fedsim.learn.synthetic import inversion
 
 
 def wide(classes=100, seed=0):
-    task = bind_task(NodeClassification(), MLP(hidden=4), 3, classes, seed, "cpu")
+    task = drawn_task(MLP(hidden=4), 3, classes, seed)
     return within(Lander(), task)
 
 
@@ -71,9 +71,9 @@ def test_embeddings_of_separable_classes_reach_their_anchors():
     assert distance(learned(own, start, graph, given)) < own.radius
 
 
-def test_the_rectifier_of_a_batch_excuses_a_bad_vertex_by_good_ones():
+def test_the_rectifier_of_a_batch_excuses_a_bad_node_by_good_ones():
     graph = gaussians([0], 0, each=4)
-    for bound, expected in (("vertex", 0.25 * (0.05 - 0.015)), ("batch", 0.0)):
+    for bound, expected in (("node", 0.25 * (0.05 - 0.015)), ("batch", 0.0)):
         own = made(Lander, bound=bound)
         attended = own.anchors()[graph["y"]].clone()
         attended[0] += 0.05**0.5
@@ -89,12 +89,12 @@ def test_the_teacher_takes_what_was_made_for_the_class_asked_and_finds_it_near_i
     found = own.invert(teacher, marks(0, 1, 3)[0], False, 1)
     assert found["x"].shape == (640, 16)
     assert len(found["x"].unique(dim=0)) == 640  # none is a copy of another
-    said = own.task.forward(tree.stack([teacher]), inversion.vertices(found["x"])).argmax(1)
+    said = own.task.forward(tree.stack([teacher]), inversion.nodes(found["x"])).argmax(1)
     assert float((said == found["y"]).float().mean()) >= 0.9
 
 
 def test_anchors_travel_once_and_every_model_has_the_projection():
-    task = bind_task(NodeClassification(), GCN(hidden=8, dropout=0.0), 20, 4, 0, "cpu")
+    task = drawn_task(GCN(hidden=8, dropout=0.0), 20, 4)
     own = within(Lander(anchor_size=6), task)
     state = own.start()
     numbers = 20 * 8 + 8 + 8 * 4 + 4 + 8 * 6 + 6
@@ -108,6 +108,6 @@ def test_what_makes_no_sense_is_refused():
         Lander(send="generator")
     with pytest.raises(ValueError, match="rounds"):
         Lander(rounds=5)
-    task = bind_task(NodeClassification(), MLP(layers=1), 4, 2, 0, "cpu")
+    task = drawn_task(MLP(layers=1), 4, 2)
     with pytest.raises(ScenarioError, match=r"model\.layers"):
         within(Lander(), task).start()

@@ -8,24 +8,24 @@ import small_points
 import torch
 from camps import gap, rounds
 from contexts import within
+from learnlab import drawn_task
+from pydantic import TypeAdapter
 
 from algorithms.fedavg import FedAvg
 from algorithms.llcg import LLCG
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of, with_keys
-from fedsim.data.temporal import Overview
-from fedsim.learn import joining, tree
+from fedsim.data.time.temporal import Overview
 from fedsim.learn.algorithm import Reply
+from fedsim.learn.engine import joining, tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.sage import SAGE
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.link_prediction import LinkPrediction
 from fedsim.learn.tasks.node_classification import NodeClassification
 
 
 def bipartite(n=400, degree=10, seed=0):
-    """A graph of two sides with all edges between them; a vertex's label is the type of most of its neighbours."""
+    """A graph of two sides with all edges between them; a node's label is the type of most of its neighbours."""
     rng = np.random.default_rng(seed)
     half, kind = n // 2, rng.integers(0, 2, n)
     pairs = np.unique(np.stack([rng.integers(0, half, half * degree), rng.integers(half, n, half * degree)]), axis=1)
@@ -34,12 +34,12 @@ def bipartite(n=400, degree=10, seed=0):
     votes = torch.zeros(n).index_add_(0, edges[0], torch.from_numpy(2.0 * kind - 1).float()[edges[1]])
     x = torch.nn.functional.one_hot(torch.from_numpy(kind), 2).float()
     train = torch.from_numpy(rng.random(n) < 0.5)
-    whole = with_keys(graph_of(x, edges, (votes > 0).long(), train, ~train), {"vertex": torch.arange(n)})
+    whole = with_keys(graph_of(x, edges, (votes > 0).long(), train, ~train), {"node": torch.arange(n)})
     return whole, (np.arange(n) >= half).astype(np.int64)
 
 
 def parts(whole, owner):
-    """What each client holds: its vertices, and the edges among them."""
+    """What each client holds: its nodes, and the edges among them."""
     found = {}
     for client in sorted(set(owner.tolist())):
         rows = torch.from_numpy(np.flatnonzero(owner == client))
@@ -47,12 +47,12 @@ def parts(whole, owner):
         place[rows] = torch.arange(len(rows))
         inside = (place[whole["edges"]] >= 0).all(0)
         one = graph_of(whole["x"][rows], place[whole["edges"][:, inside]], whole["y"][rows], whole["train"][rows])
-        found[client] = with_keys(one, {"vertex": rows})
+        found[client] = with_keys(one, {"node": rows})
     return found
 
 
 def made(whole, owner, of=LLCG, model=None, seed=0, steps=3, **options):
-    task = bind_task(NodeClassification(), model or GCN(hidden=8, dropout=0.0), whole["x"].shape[1], 2, seed, "cpu")
+    task = drawn_task(model or GCN(hidden=8, dropout=0.0), whole["x"].shape[1], 2, seed)
     overview = Overview([whole], [owner])
     return within(of(**options), task, overview, local_steps=steps, clients=len(set(owner.tolist())))
 
@@ -138,7 +138,7 @@ def test_the_bytes_are_those_of_the_arrays(data):
     assert all(wire.array_bytes(reply.download) == numbers for reply in first + second)
 
 
-def test_batches_are_of_training_vertices_and_differ():
+def test_batches_are_of_training_nodes_and_differ():
     whole, owner = bipartite(60)
     own = made(whole, owner, batch=4, corrections=6)
     seen = []
@@ -149,7 +149,7 @@ def test_batches_are_of_training_vertices_and_differ():
             seen.append(graph["train"].nonzero().squeeze(1).tolist())
             return loss(params, graph)
 
-    object.__setattr__(own.context, "task", bind_task(Watching(), own.task.model, 2, 2, 0, "cpu"))
+    object.__setattr__(own.context, "task", drawn_task(own.task.model, 2, 2, task=Watching()))
     replies = rounds(made(whole, owner), parts(whole, owner), [[0, 1]])[2][0]
     own.update(own.start(), replies, "train")
     assert [len(batch) for batch in seen] == [4] * 6
@@ -186,7 +186,7 @@ def test_it_learns_what_only_edges_between_clients_show(model):
 def test_what_a_linear_gcn_can_know_of_this_graph(hops, signal, rest):
     """Half, and the arcsine of a correlation: two layers sum over paths, of which few end at a neighbour.
 
-    With ten neighbours (I + A)² holds twice each of these, eleven times the vertex itself and once each of 90 others.
+    With ten neighbours (I + A)² holds twice each of these, eleven times the node itself and once each of 90 others.
     """
     right = []
     for seed in range(5):
@@ -227,12 +227,9 @@ def test_a_run_bills_the_server_for_its_steps(tmp_path):
 
 
 def test_what_makes_no_sense_is_refused():
-    whole, owner = bipartite(20)
-    task = bind_task(NodeClassification(), GCN(), 2, 2, 0, "cpu")
+    task = drawn_task(GCN(), 2, 2)
     with pytest.raises(ScenarioError, match="numbered"):
         within(LLCG(), task).start()
-    with pytest.raises(ScenarioError, match="node_classification"):
-        within(LLCG(), bind_task(LinkPrediction(), GCN(), 2, 2, 0, "cpu"), Overview([whole], [owner])).start()
     for options in ({"growth": 0.9}, {"growth": math.nan}, {"corrections": -1}):
         with pytest.raises(ValueError, match=next(iter(options))):
-            LLCG(**options)
+            TypeAdapter(LLCG).validate_python(options)

@@ -12,22 +12,22 @@ from test_contract import ALGORITHMS, CHEAPER, FASTER
 from fedsim.core.errors import ScenarioError
 
 STATIC = {"data__stream": "static", "protocol": {"name": "sync", "rounds": 3, "participation": 1.0}}
-# What differs from a graph of 40 vertices, 3 classes, 5 features and 80 edges, and from five clients.
+# What differs from a graph of 40 nodes, 3 classes, 5 features and 80 edges, and from five clients.
 ODD: dict[str, tuple[dict[str, int], dict[str, object]]] = {
     "clients without an edge": ({"edges": 3}, {}),
     "one feature": ({"features": 1}, {}),
     "one class": ({"classes": 1}, {}),
     "one client": ({}, {"clients__count": 1}),
-    "one vertex each": ({"vertices": 6, "edges": 8}, {"clients__count": 6}),
+    "one node each": ({"nodes": 6, "edges": 8}, {"clients__count": 6}),
 }
-FIRST = [("fed_ego", "clients without an edge"), ("power", "one class"), ("fedavg", "one vertex each")]  # not long
+FIRST = [("fed_ego", "clients without an edge"), ("power", "one class"), ("fedavg", "one node each")]  # not long
 REFUSED = {("power", "one class"): "there is only one class"}
 
 
-def graph(path, vertices=40, classes=3, features=5, edges=80):
+def graph(path, nodes=40, classes=3, features=5, edges=80):
     rng = np.random.default_rng(0)
-    ends, x = rng.integers(0, vertices, (2, edges)), rng.normal(size=(vertices, features)).astype("float32")
-    np.savez(path, x=np.asfortranarray(x), edge_index=np.asfortranarray(ends), y=np.arange(vertices) % classes)
+    ends, x = rng.integers(0, nodes, (2, edges)), rng.normal(size=(nodes, features)).astype("float32")
+    np.savez(path, x=np.asfortranarray(x), edge_index=np.asfortranarray(ends), y=np.arange(nodes) % classes)
     return {"data__dataset": {"name": "file", "file": str(path)}}
 
 

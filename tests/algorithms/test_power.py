@@ -7,25 +7,24 @@ from pathlib import Path
 import pytest
 import torch
 from contexts import within
+from learnlab import drawn_task
 
 from algorithms.fedavg import FedAvg
 from algorithms.power import Power
 from fedsim.core import wire
 from fedsim.data.graph import graph_of, sparse_if_worth
-from fedsim.learn import tree
 from fedsim.learn.algorithm import Job, Reply
-from fedsim.learn.cohort import Cohort
+from fedsim.learn.engine import tree
+from fedsim.learn.engine.cohort import JobQueue
+from fedsim.learn.engine.optimiser import Adam
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.models.gat import GAT
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.learn.training import Trainer
 from fedsim.point.run import run
 from fedsim.scenario.schema import Scenario
 
 
 def made(algorithm, features=12, classes=6, hidden=8):
-    task = bind_task(NodeClassification(), GAT(hidden=hidden), features, classes, 0, "cpu")
+    task = drawn_task(GAT(hidden=hidden), features, classes)
     return within(algorithm, task)
 
 
@@ -49,7 +48,7 @@ class Client:
         download = self.algorithm.download(state, self.number, "train")
         seed = 100 * self.number + self.jobs
         job = Job(self.number, "train", period, download, data, dict(self.memory), seed)
-        promise = Cohort(self.algorithm, Trainer(Adam(0.01, 5e-4), 2)).submit(job)
+        promise = JobQueue(self.algorithm, Trainer(Adam(0.01, 5e-4), 2)).submit(job)
         declared = promise.nbytes
         assert declared == wire.size(promise.value())
         if keep:
@@ -159,7 +158,8 @@ def test_what_is_computed_beside_training_is_billed():
     assert algorithm.effort(later) == 1 + 4 / len(data["y"])
     assert algorithm.extra_steps(later) == pytest.approx(2 / 3 + gamma)
     without = made(Power(replay=False, transfer=False))
-    assert (without.effort(later), without.extra_steps(later)) == (1, 0)
+    plain = Job(0, "train", 1, without.download(without.start(), 0, "train"), data, client.memory, 0)
+    assert (without.effort(plain), without.extra_steps(plain)) == (1, 0)
 
 
 def test_experience_is_kept_when_a_period_ends_one_a_class_and_chosen_by_both_models():

@@ -3,15 +3,14 @@
 import pytest
 import torch
 from contexts import within
+from learnlab import drawn_task
 
 from algorithms.power import Power
-from fedsim.learn import prototypes, tree
 from fedsim.learn.algorithm import Reply
+from fedsim.learn.continual import prototypes
+from fedsim.learn.engine import tree
 from fedsim.learn.models.gat import GAT
-from fedsim.learn.task import bind
-from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.trial.operations import Operations
-from fedsim.trial.places import Author
+from fedsim.learn.modules.operations import Operations
 
 FEATURES, CLASSES = 40, 4
 
@@ -57,7 +56,7 @@ def test_no_more_is_evaluated_than_the_budget_allows(steps, restarts, spoil):
 @pytest.mark.parametrize("restarts", [0, 5])
 def test_the_bill_covers_what_rebuilding_computes(restarts):
     network, sent = sent_by(4)
-    with Operations(Author(Power)) as counted:
+    with Operations() as counted:
         built = prototypes.rebuild(network, sent, torch.Generator().manual_seed(1), steps=300, restarts=restarts)
     billed = prototypes.rebuild_flops(network, 4, steps=300, restarts=restarts)
     assert 0.02 * billed < counted.total < billed
@@ -65,7 +64,7 @@ def test_the_bill_covers_what_rebuilding_computes(restarts):
 
 
 def test_the_server_is_billed_by_the_number_of_prototypes_whatever_they_hold():
-    task = bind(NodeClassification(), GAT(hidden=8), FEATURES, CLASSES, 0, "cpu")
+    task = drawn_task(GAT(hidden=8), FEATURES, CLASSES)
 
     def bill(algorithm, count, seed=0, scale=1.0):
         state = within(algorithm, task).start()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.scenario import yaml_file
+from fedsim.scenario.text import yaml_file
 from fedsim.sweep.tune.entries import entries
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"

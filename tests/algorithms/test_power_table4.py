@@ -6,8 +6,8 @@ import pytest
 import small_points
 
 from fedsim.core.record import Recorder
-from fedsim.point.assemble import build
-from fedsim.scenario import yaml_file
+from fedsim.point.build.assemble import build
+from fedsim.scenario.text import yaml_file
 
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "power_table4.yaml"
 ROUNDS = 10  # of each task

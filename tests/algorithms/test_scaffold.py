@@ -12,6 +12,8 @@ from camps import community
 from federations import federation, gap, quadratic, quadratics
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from learnlab import drawn_task
+from pydantic import TypeAdapter
 from test_contract import changes, check_same, check_sizes, check_training, check_unchanged, each_protocol, watched
 from test_fedavg_bytes import CLIENTS, DOWN, MODEL, NUMBER, ROUNDS, UP, text
 
@@ -19,11 +21,9 @@ from algorithms.fedavg import FedAvg
 from algorithms.local import Local
 from algorithms.scaffold import Scaffold
 from fedsim.core.errors import ScenarioError
-from fedsim.learn import tree
 from fedsim.learn.algorithm import Context, Job
+from fedsim.learn.engine import tree
 from fedsim.learn.models.mlp import MLP
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.node_classification import NodeClassification
 
 SGD = {"optimiser": "sgd", "lr": 0.1, "local_steps": 3}
 TWO = quadratics(a=(1, 3), b=(0, 1))  # whose mean is least at 0.75
@@ -37,7 +37,7 @@ def numbers(of=Scaffold, graphs=TWO, **how):
 def classifier(**how):
     """Three clients of unlike classes and two layers, whose gradient torch has without fedsim."""
     graphs = {c: community([c, c + 1], c, n=16 + 8 * c, train=0.7) for c in range(3)}
-    task = bind_task(NodeClassification(), MLP(hidden=5, dropout=0.0), 20, 4, 0, "cpu")
+    task = drawn_task(MLP(hidden=5, dropout=0.0), 20, 4)
     return federation(Scaffold, task, graphs, lr=0.2, steps=4, **how)
 
 
@@ -337,7 +337,7 @@ def test_training_that_a_difference_cannot_be_read_from_is_refused_or_gradients_
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_rate_of_the_server_that_is_none_is_refused(rate):
     with pytest.raises(ValueError, match="server_lr"):
-        Scaffold(server_lr=rate)
+        TypeAdapter(Scaffold).validate_python({"server_lr": rate})
 
 
 # ---- whole runs
@@ -379,7 +379,7 @@ def test_it_keeps_the_contract_under_sgd_whatever_the_protocol(variate, protocol
 def drifted(of, lr, steps, seed):
     """How far from the optimum the mean loss of clients of unlike classes is after 30 rounds, in training loss."""
     graphs = {c: community([c, (c + 1) % 4], 10 * seed + c, n=40, train=1.0) for c in range(4)}
-    task = bind_task(NodeClassification(), MLP(layers=1, dropout=0.0), 20, 4, seed, "cpu")
+    task = drawn_task(MLP(layers=1, dropout=0.0), 20, 4, seed)
     here = federation(of, task, graphs, lr=lr, steps=steps)
     for _ in range(30):
         here.round([0, 1, 2, 3])

@@ -7,19 +7,16 @@ import torch
 import torch.nn.functional as F
 from camps import community, gap, rounds
 from contexts import within
+from learnlab import drawn_task
 from past_classes import CLASSES, gaussians, learned, made, marks, retained
 
 from algorithms.fedavg import FedAvg
 from algorithms.target import Target
 from fedsim.core import wire
-from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of
-from fedsim.learn import ops, tree
 from fedsim.learn.algorithm import Job, Reply
+from fedsim.learn.engine import ops, tree
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.task import bind as bind_task
-from fedsim.learn.tasks.link_prediction import LinkPrediction
-from fedsim.learn.tasks.node_classification import NodeClassification
 
 SMALL = {"rounds": 3, "inner_steps": 2, "batch": 8, "warm_up": 1, "student_steps": 2, "noise": 5}
 NUMBERS = 20 * 8 + 8 + 8 * 4 + 4  # of the model below
@@ -27,7 +24,7 @@ GENERATOR = 5 * 128 + 3 * 128 + 128 * 256 + 3 * 256 + 256 * 20 + 20
 
 
 def small(of=Target, seed=0, **options):
-    task = bind_task(NodeClassification(), GCN(hidden=8, dropout=0.0), 20, CLASSES, seed, "cpu")
+    task = drawn_task(GCN(hidden=8, dropout=0.0), 20, CLASSES, seed)
     return within(of(**({**SMALL, **options} if of is Target else options)), task)
 
 
@@ -102,7 +99,7 @@ def test_the_teacher_takes_what_was_made_for_the_class_asked(send):
     said = own.task.forward(tree.stack([teacher]), gaussians_of(found["x"])).argmax(1)
     assert float((said == found["y"]).float().mean()) >= 0.9
     assert set(found["y"].tolist()) == {0, 1, 3}
-    x = own.drawn(own.synthesise(teacher, known, False, 1))
+    x = own.drawn(own.synthesise(teacher, known, False, 1, own.invert))
     assert x.shape == (2560, 16)
     assert torch.equal(x, found["x"]) is (send == "samples")
 
@@ -183,9 +180,3 @@ def test_what_is_lost_is_sent_again():
     state = own.update(state, [Reply(0, 2, own.download(state, 0, "train"), one.upload)], "train")
     assert "synthetic" not in own.download(state, 0, "train")
     assert "synthetic" in own.download(state, 1, "train")
-
-
-def test_it_needs_classes():
-    task = bind_task(LinkPrediction(), GCN(), 4, 2, 0, "cpu")
-    with pytest.raises(ScenarioError, match="node_classification"):
-        within(Target(), task).start()

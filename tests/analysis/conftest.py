@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis import material
+from analysis.report import report_context
 
 
 @pytest.fixture
@@ -13,4 +13,4 @@ def undrawn(monkeypatch):
         path.with_suffix(".svg").write_text("<svg></svg>")
         return "<svg></svg>"
 
-    monkeypatch.setattr(material, "draw", name_only)
+    monkeypatch.setattr(report_context, "draw", name_only)

@@ -27,7 +27,7 @@ def runs(tmp_path_factory):
 def test_equal_runs_are_identical(runs, capsys):
     assert analyse(["--compare", str(runs / "one"), str(runs / "again")]) == 0
     out = capsys.readouterr().out
-    assert "4 points in both" in out
+    assert "4 runs in both" in out
     assert "4 alike, bit for bit" in out.splitlines()
     assert "->" not in out.splitlines()[-1]
 
@@ -39,7 +39,7 @@ def test_runs_that_differ_are_paired_by_their_axes_and_told_apart(runs, capsys, 
     out = capsys.readouterr().out.splitlines()
     assert max(map(len, out)) <= 80
     for folder, seed in (("one", 1), ("far", 2)):
-        start = out.index(f"only in {folder}: 2 points")
+        start = out.index(f"only in {folder}: 2 runs")
         alone = out[start + 1 : start + 3]
         assert [line.split(" (")[1] for line in alone] == [f"clients 2, seed {seed})", f"clients 3, seed {seed})"]
     assert "  network.latency: 30 ms -> 90 ms" in out
@@ -53,7 +53,7 @@ def test_runs_that_differ_are_paired_by_their_axes_and_told_apart(runs, capsys, 
 def test_a_single_value_makes_the_difference(runs, capsys, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(runs / "one", other)
-    path = sorted(other.glob("*/spans.parquet"))[0]
+    path = sorted(other.glob("points/*/spans.parquet"))[0]
     spans = pd.read_parquet(path)
     spans.loc[0, "end"] += 1e-9
     spans.to_parquet(path)

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import small_points
 import yaml
-from test_command_line import QUICK, call  # noqa: F401
+from calling import QUICK
 
-from analysis import logger, stored
-from analysis.course import MOVED, course, milliseconds
-from analysis.frontier import curve
+from analysis import logger
 from analysis.loggers.tensorboard import Tensorboard
+from analysis.measures.course import MOVED, course, milliseconds
+from analysis.measures.frontier import curve
+from analysis.read import stored
 from fedsim.sweep.arguments import LOGGERS
 
 pytestmark = pytest.mark.long
@@ -108,7 +109,7 @@ def test_every_logger_has_a_flag():
 
 
 @pytest.mark.parametrize("name", LOGGERS)
-def test_a_missing_package_is_one_message_before_anything_runs(name, call, tmp_path, monkeypatch):  # noqa: F811
+def test_a_missing_package_is_one_message_before_anything_runs(name, call, tmp_path, monkeypatch):
     monkeypatch.setattr(logger, "find_spec", lambda package: None)
     code, _, told = call("scenario.yaml", "--log", name)
     assert code == 2
@@ -122,20 +123,20 @@ def test_a_missing_package_is_one_message_before_anything_runs(name, call, tmp_p
     [
         (["--log-to", "sqlite:///x.db"], "--log-to is the address for --log mlflow; add --log mlflow"),
         (["--log", "wandb"], "invalid choice: 'wandb'"),
-        (["--log", "tensorboard", "--tune", "2"], "--trace and --log record the points of a scenario"),
+        (["--log", "tensorboard", "--tune", "2"], "--trace and --log record the runs of a scenario"),
     ],
 )
-def test_what_cannot_be_logged_is_reported(words, message, call):  # noqa: F811
+def test_what_cannot_be_logged_is_reported(words, message, call):
     code, _, told = call("scenario.yaml", *words)
     assert code == 2
     assert message in told
 
 
-def test_logging_is_no_part_of_a_point(call, tmp_path):  # noqa: F811
+def test_logging_is_no_part_of_a_point(call, tmp_path):
     pytest.importorskip("tensorboard")
     text = QUICK.replace("rounds: 3", "rounds: 1").replace("[0, 1]", "[0]")
     assert call("scenario.yaml", "--jobs", "1", "--no-report", text=text)[0] == 0
-    (first,) = (tmp_path / "runs" / "small").glob("*/row.json")
+    (first,) = (tmp_path / "runs" / "small").glob("points/*/row.json")
     before = {path.name: path.read_bytes() for path in first.parent.iterdir()}
     assert call("scenario.yaml", "--jobs", "1", "--no-report", "--log", "tensorboard", text=text)[0] == 0
     after = {path.name: path.read_bytes() for path in first.parent.iterdir() if path.is_file()}

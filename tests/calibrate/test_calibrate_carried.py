@@ -8,16 +8,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import small_points
-from calibrate.links import FRESH, moved, together, with_seconds
+from fitted_links import FRESH, moved, together, with_seconds
 
-from fedsim.calibrate import fit, fleet_fit, run_tables, shown, source, speeds
+from fedsim.calibrate import fit, fleet_fit, network, report, speeds, tables
 from fedsim.calibrate.__main__ import main
 from fedsim.calibrate.fit import DOWN, UP
 from fedsim.calibrate.fleet_fit import STATED
-from fedsim.calibrate.measured import Started, Worked
+from fedsim.calibrate.measured import Spans, Worked
 from fedsim.net.transports.flower_supernodes import FlowerSupernodes
-from fedsim.point.parts import Parts
-from fedsim.scenario import yaml_file
+from fedsim.point.build.parts import Parts
+from fedsim.scenario.text import yaml_file
 
 LINKS = [(0.02, 5e6, 20e6), (0.02, 8e6, 10e6), (0.02, 4e6, 30e6)]
 FAST = [(0.002, 1e9, 1e9)] * 3  # this machine's own
@@ -65,9 +65,9 @@ def test_messages_of_several_sizes_tell_the_rates_all_the_same():
 
 def test_the_scenario_gets_what_the_carrier_takes():
     scenario = small_points.scenario(network={**small_points.PLAIN["network"], "transport": "flower_supernodes"})
-    made = Parts(source.with_carrier(scenario, 0.1, 8.0, 2.0)).transport
+    made = Parts(network.with_carrier(scenario, 0.1, 8.0, 2.0)).transport
     assert made == FlowerSupernodes(start=6.2, collect=1.3)  # 8 - 1.5 - 0.4 + 0.1, and 2 - 0.3 - 0.4
-    plain = source.with_carrier(small_points.scenario(), 0.0, 1.0, 0.2)  # quicker than polls alone
+    plain = network.with_carrier(small_points.scenario(), 0.0, 1.0, 0.2)  # quicker than polls alone
     assert Parts(plain).transport == FlowerSupernodes(start=0.0, collect=0.0)
 
 
@@ -81,44 +81,46 @@ def jobs(operations, speed, constant=0.0, noise=0.0):
 def test_jobs_of_one_length_tell_no_speed_where_each_is_a_process():
     one, stated = jobs([1e8] * 10, 5e9, constant=0.08, noise=0.2), np.array([5e9])
     found = speeds.fitted(one, 1, stated)
-    assert not found.sure.any()
+    assert not found.identifiable.any()
     assert found.values.tolist() == [5e9]
     assert np.median(speeds.predicted(one, found) / (one.end - one.start)) == pytest.approx(1, abs=0.05)
-    assert speeds.fitted(jobs([1e8] * 10, 5e9), 1).sure.all()  # simulated: all of it is work
+    assert speeds.fitted(jobs([1e8] * 10, 5e9), 1).identifiable.all()  # simulated: all of it is work
 
 
 def test_jobs_of_different_lengths_tell_the_speed():
     several = jobs([1e8, 1e10, 4e10] * 4, 5e9, constant=0.08, noise=0.05)
     found = speeds.fitted(several, 1, np.array([1e9]))
-    assert found.sure.all()
+    assert found.identifiable.all()
     assert found.values == pytest.approx([5e9], rel=0.1)
 
 
 def test_jobs_whose_seconds_say_nothing_show_no_speed():
     wild = jobs([1e8] * 4, 5e9, noise=2.0)
-    assert not speeds.fitted(wild, 1).sure.any()
+    assert not speeds.fitted(wild, 1).identifiable.any()
 
 
 def test_what_is_not_told_is_not_shown_and_what_would_tell_it_is_said(tmp_path):
     small_points.run_in(tmp_path / "0123456789ab")
-    measured = run_tables.read(tmp_path / "0123456789ab")
+    measured = tables.read_run(tmp_path / "0123456789ab")
     messages = carried(FAST, [300_000])
-    measured = replace(measured, clients=3, moved=messages, started=Started(np.zeros(9), np.full(9, 6.5)))
+    measured = replace(
+        measured, clients=3, moved=messages, started=Spans(np.zeros(9, dtype=int), np.zeros(9), np.full(9, 6.5))
+    )
     fleet = fleet_fit.fitted(FRESH, messages, WIDE, NOTHING, LOSSES, STATEMENT)
     fast = speeds.fitted(measured.worked.take(np.zeros(len(measured.worked), dtype=bool)), 3, np.full(3, 5e9))
     predicted = fleet.predicted(FRESH, messages)
-    table = [*shown.clients(measured, fleet, fast, predicted, 80, True)]
+    table = [*report.clients(measured, fleet, fast, predicted, 80, True)]
     assert table[1].split()[1:5] == ["-"] * 4
     assert any(line.startswith("-  not identifiable") for line in table)
-    told = "\n".join(shown.remedies(measured, fleet, fast, messages))
+    told = "\n".join(report.remedies(measured, fleet, fast, messages))
     assert "--known TABLE with client, rtt_ms" in told
     assert "uplinks that are not shown: beside these, messages of 3 MB up to 10 Mbit/s and of 30 MB" in told
-    assert "starting a process 6.5 s, median of 9" in shown.carrier(measured.started, np.inf, *fleet.carrier)
+    assert "starting a process 6.5 s, median of 9" in report.carrier(measured.started, np.inf, *fleet.carrier)
 
 
 def test_large_errors_are_written_as_such():
-    assert shown._percent(3.84) == "384 %"
-    assert [shown._percent(one) for one in (0.0123, 0.129, 1e-7, np.nan)] == ["1.2 %", "13 %", "0 %", "-"]
+    assert report._percent(3.84) == "384 %"
+    assert [report._percent(one) for one in (0.0123, 0.129, 1e-7, np.nan)] == ["1.2 %", "13 %", "0 %", "-"]
 
 
 def test_a_constant_is_never_negative():

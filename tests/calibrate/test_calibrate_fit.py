@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from calibrate.links import EXCHANGE, FRESH, KEPT, moved, together, with_seconds
+from fitted_links import EXCHANGE, FRESH, KEPT, moved, together, with_seconds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.calibrate import fit
-from fedsim.calibrate.fit import DOWN, TRIP, UP
+from fedsim.calibrate.fit import DOWN, RTT, UP
 
 FREE = np.full(3, np.nan)
 LINK = (0.06, 5e6, 20e6)
@@ -22,7 +22,7 @@ def problem(messages, forward=FRESH):
 
 def told(given_, fixed=FREE):
     link = fit.solve(given_, fixed)
-    return link, [fit.told_apart(given_, link, fixed, which) for which in (TRIP, UP, DOWN)]
+    return link, [fit.is_identifiable(given_, link, fixed, which) for which in (RTT, UP, DOWN)]
 
 
 links = (
@@ -77,15 +77,15 @@ def test_one_size_does_not_tell_a_long_round_trip_from_a_low_rate():
     given_ = problem(moved(LINK, [5_000]))
     link, sure = told(given_)
     assert link.error < 1e-6
-    assert not sure[TRIP]
-    assert LINK[TRIP] < fit.longest(given_) < 1.5 * LINK[TRIP]
+    assert not sure[RTT]
+    assert LINK[RTT] < fit.longest_rtt(given_) < 1.5 * LINK[RTT]
 
 
 def test_what_half_explains_as_well_is_not_told_apart():
     """Twice the true round trip is more than the messages took; half of it, at lower rates, is not."""
     given_ = problem(moved(LINK, [5_000]))
     true = replace(fit.solve(given_, FREE), values=np.array(LINK), error=0.0)
-    assert not fit.told_apart(given_, true, FREE, TRIP)
+    assert not fit.is_identifiable(given_, true, FREE, RTT)
 
 
 def test_a_few_messages_of_another_size_are_heard_among_many():
@@ -100,15 +100,15 @@ def test_a_few_messages_of_another_size_are_heard_among_many():
 def test_short_messages_say_nothing_of_rates():
     link, sure = told(problem(moved((0.06, 1e9, 1e9), [100, 300, 900])))
     assert sure == [True, False, False]
-    assert link.values[TRIP] == pytest.approx(0.06, rel=0.01)
+    assert link.values[RTT] == pytest.approx(0.06, rel=0.01)
 
 
 def test_a_known_round_trip_makes_one_size_enough():
-    fixed = np.array([LINK[TRIP], np.nan, np.nan])
+    fixed = np.array([LINK[RTT], np.nan, np.nan])
     given_ = problem(moved(LINK, [100_000]))
     link = fit.solve(given_, fixed)
     assert link.values == pytest.approx(LINK, rel=1e-4)
-    assert fit.told_apart(given_, link, fixed, UP)
+    assert fit.is_identifiable(given_, link, fixed, UP)
 
 
 def test_a_direction_without_messages_stays_unknown():
@@ -120,13 +120,13 @@ def test_a_direction_without_messages_stays_unknown():
 def test_a_value_moves_as_far_as_the_messages_allow():
     given_ = problem(moved((0.06, 1e9, 5e6), [100, 900, 500_000]))
     link = fit.solve(given_, FREE)
-    moved_on = fit.towards(given_, link, FREE, UP, 1e3)
+    moved_on = fit.nearest(given_, link, FREE, UP, 1e3)
     assert 1e3 < moved_on.values[UP] < link.values[UP]
     logs = np.log(moved_on.values)
     assert given_.error(logs) <= fit.SLACK * 1.01
     logs[UP] -= 0.5
     assert given_.error(logs) > fit.SLACK
-    assert fit.towards(given_, link, FREE, UP, 8e8).values[UP] == pytest.approx(8e8)
+    assert fit.nearest(given_, link, FREE, UP, 8e8).values[UP] == pytest.approx(8e8)
 
 
 def test_messages_that_did_not_arrive_or_were_held_up_are_not_fitted():

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from calibrate.links import FRESH, moved, together, with_seconds
+from fitted_links import FRESH, moved, together, with_seconds
 
-from fedsim.calibrate import fleet_fit, losses
-from fedsim.calibrate.fit import DOWN, TRIP, UP
+from fedsim.calibrate import fleet_fit
+from fedsim.calibrate.fit import DOWN, RTT, UP
 from fedsim.calibrate.fleet_fit import ASSUMED, GIVEN, KNOWN, LEAST, POOLED, ROUGH, SHARED
-from fedsim.net import tcp
-from fedsim.net.tcp import TransferModel
+from fedsim.net.tcp import laws as tcp
+from fedsim.net.tcp.laws import TransferModel
 
 SEVERAL = (500, 100_000, 2_000_000)
 WIDE = {True: np.inf, False: np.inf}
@@ -30,7 +30,7 @@ def test_all_are_told_apart():
     found = fitted(together(*three()), 3)
     assert found.values == pytest.approx(np.array(LINKS), rel=1e-3)
     assert found.marks == [("", "", "")] * 3
-    assert not found.crowded.any()
+    assert not found.congested.any()
 
 
 def test_a_client_without_messages_is_the_median_of_the_others():
@@ -50,7 +50,7 @@ def test_a_pooled_value_never_explains_the_messages_worse():
     odd = moved((0.005, 50e6, 80e6), [50_000], client=3)  # far from the others: 60 ms are more than its messages took
     messages = together(*three(), odd)
     found = fitted(messages, 4)
-    assert found.marks[3][TRIP] == POOLED
+    assert found.marks[3][RTT] == POOLED
     off = np.abs(found.predicted(FRESH, messages) / messages.seconds - 1)
     assert off.max() < 0.02
 
@@ -72,7 +72,7 @@ def test_without_others_short_messages_give_the_lowest_rate():
 
 def test_known_values_are_not_fitted():
     known = np.full((1, 3), np.nan)
-    known[0, TRIP] = 0.06
+    known[0, RTT] = 0.06
     found = fitted(moved((0.06, 1e6, 4e6), [50_000]), 1, known)
     assert found.marks == [(KNOWN, "", "")]
     assert found.values[0] == pytest.approx((0.06, 1e6, 4e6), rel=1e-3)
@@ -97,10 +97,10 @@ def test_messages_that_the_servers_link_held_up_are_left_out():
     messages, held = at_once(4, 1_000_000, 9.0)
     narrow = {True: 20e6, False: np.inf}
     found = fitted(messages, 4, server=narrow)
-    assert found.crowded[held].all()
-    assert not found.crowded[~held].any()
+    assert found.congested[held].all()
+    assert not found.congested[~held].any()
     assert found.values == pytest.approx(np.tile((0.04, 10e6, 10e6), (4, 1)), rel=0.01)
-    assert not fitted(messages, 4, server={True: 200e6, False: np.inf}).crowded.any()
+    assert not fitted(messages, 4, server={True: 200e6, False: np.inf}).congested.any()
 
 
 def test_one_message_after_the_other_does_not_fill_the_servers_link():
@@ -110,8 +110,8 @@ def test_one_message_after_the_other_does_not_fill_the_servers_link():
         *(replace(row, sent=np.array([a]), arrived=np.array([b])) for row, (a, b) in zip(rows, ends, strict=True))
     )
     values, server = np.tile((0.04, 10e6, 10e6), (2, 1)), {True: 12e6, False: np.inf}
-    assert not fleet_fit.crowding(joint, values, server).any()
-    assert fleet_fit.crowding(replace(joint, arrived=np.array([1.1, 2.0])), values, server).all()
+    assert not fleet_fit.congestion(joint, values, server).any()
+    assert fleet_fit.congestion(replace(joint, arrived=np.array([1.1, 2.0])), values, server).all()
 
 
 def test_a_client_whose_messages_were_all_held_up_is_marked():
@@ -125,7 +125,7 @@ def test_losses_are_what_moved_beyond_headers():
     constants, sent = TransferModel(), three()[0]
     for loss in (0.0, 0.01, 0.2):
         wire = np.round(tcp.wire_size(constants, sent.nbytes, np.full(len(sent), loss) * sent.upload)).astype(np.int64)
-        assert losses.fitted(constants, replace(sent, wire=wire), 2) == pytest.approx(
+        assert fleet_fit.lost(constants, replace(sent, wire=wire), 2) == pytest.approx(
             np.array([[loss, 0.0], [0.0, 0.0]]), abs=1e-6
         )
-    assert not losses.fitted(constants, replace(sent, wire=0 * sent.wire), 2).any()
+    assert not fleet_fit.lost(constants, replace(sent, wire=0 * sent.wire), 2).any()

@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from fedsim.__main__ import main as run_fedsim
-from fedsim.calibrate import presence, quality
+from fedsim.calibrate import output, quality
 from fedsim.calibrate.__main__ import main
-from fedsim.calibrate.measured import Away
+from fedsim.calibrate.measured import Spans
 
-from calibrate.links import moved  # isort: skip
+from fitted_links import moved  # isort: skip
 
 HEADER = "client,direction,bytes,start_s,end_s,operations\n"
 LINK = (0.06, 5e6, 20e6)
@@ -101,16 +101,16 @@ def test_a_mistake_is_one_message(text, flags, message, tmp_path, capsys):
 def test_places_that_are_no_runs(transfers, tmp_path, capsys):
     wrong = {
         str(tmp_path / "none"): "there is no such folder",
-        str(tmp_path): "not a run, no folder in it has a transfers.parquet",
+        str(tmp_path): "not a folder of results, nothing in points/ has a transfers.parquet",
     }
     for run, message in wrong.items():
         assert main([run, "--out", str(tmp_path / "c.csv")]) == 2
         assert message in capsys.readouterr().err
-    for point in ("0123456789ab", "0123456789ac"):
-        (tmp_path / point).mkdir()
-        (tmp_path / point / "transfers.parquet").write_bytes(b"")
+    for point in ("seed=1-012345", "seed=2-012346"):
+        (tmp_path / "points" / point).mkdir(parents=True)
+        (tmp_path / "points" / point / "transfers.parquet").write_bytes(b"")
     assert main([str(tmp_path), "--out", str(tmp_path / "c.csv")]) == 2
-    assert "has 2 points; name the folder of one of them" in capsys.readouterr().err
+    assert "has 2 runs; name the folder of one of them" in capsys.readouterr().err
     for out, message in (("c.txt", "ends in .csv"), ("none/c.csv", "there is no folder")):
         assert main([str(transfers), "--out", str(tmp_path / out)]) == 2
         assert message in capsys.readouterr().err
@@ -145,8 +145,8 @@ def test_help_has_examples():
 
 
 def test_absences_become_a_table_of_times_online():
-    away = Away(np.array([2, 0, 2, 2]), np.array([5.0, 0.0, 1.0, 6.0]), np.array([9.0, 4.0, 2.0, 7.0]))
-    assert presence.stretches(away) == [
+    offline = Spans(np.array([2, 0, 2, 2]), np.array([5.0, 0.0, 1.0, 6.0]), np.array([9.0, 4.0, 2.0, 7.0]))
+    assert output.online(offline) == [
         {"client": 0, "on_s": 4.0, "off_s": None},
         {"client": 2, "on_s": 0.0, "off_s": 1.0},
         {"client": 2, "on_s": 2.0, "off_s": 5.0},

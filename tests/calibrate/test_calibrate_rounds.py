@@ -7,7 +7,7 @@ import pytest
 from scenario_texts import load  # noqa: F401 -- a fixture
 
 from fedsim.calibrate import quality
-from fedsim.calibrate.measured import Away, Measured, Moved, Worked
+from fedsim.calibrate.measured import Measurements, Moved, Spans, Worked
 
 TEXT = """\
 name: two
@@ -35,9 +35,8 @@ def two(load):  # noqa: F811
     )
     worker, begun, ended = (np.array(column) for column in zip(*jobs, strict=True))
     updates = (LENGTH + SERVER) * np.array([1.0, 2.0])
-    none = np.array([])
-    return Measured(
-        2, moved, Worked(worker, begun, ended, np.full(4, np.nan)), Away(none.astype(int), none, none), updates, 9.0,
+    return Measurements(
+        2, moved, Worked(worker, begun, ended, np.full(4, np.nan)), Spans.none(), updates, 9.0,
         point.scenario,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ import small_points
 import yaml
 
 from fedsim.__main__ import main as run_fedsim
-from fedsim.calibrate import fleet_fit, run_tables, source, speeds
+from fedsim.calibrate import fleet_fit, network, speeds, tables
 from fedsim.calibrate.__main__ import main
 
 LINKS = """client,uplink_mbps,downlink_mbps,rtt_ms,gflops
@@ -49,7 +49,7 @@ def traffic(tmp_path):
 
 def simulated(scenario, out):
     assert run_fedsim([str(scenario), "--out", str(out), "--jobs", "1", "--no-report", "--fresh"]) == 0
-    return run_tables.point_of(out)
+    return tables.point_of(out)
 
 
 def table(path):
@@ -71,12 +71,12 @@ def repeated(folder, tmp_path, *flags):
 @pytest.mark.parametrize("connection", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
 def test_true_links_predict_every_message_of_a_run(traffic, connection, congestion_control):
     """The oracle of the forward model: the network itself, event by event."""
-    measured = run_tables.read(traffic(connection=connection, congestion_control=congestion_control))
+    measured = tables.read_run(traffic(connection=connection, congestion_control=congestion_control))
     true = table(measured.scenario.clients.table)
     values = np.stack([true["rtt_ms"] / 1e3, true["uplink_mbps"] * 1e6, true["downlink_mbps"] * 1e6], axis=1)
     none = np.zeros(len(measured.moved), dtype=bool)
     fleet = fleet_fit.Fleet(values, np.zeros((4, 2)), [("", "", "")] * 4, none)
-    predicted = fleet.predicted(source.forward(measured.scenario), measured.moved)
+    predicted = fleet.predicted(network.forward(measured.scenario), measured.moved)
     assert len(measured.moved) == 32
     assert predicted == pytest.approx(measured.moved.seconds, rel=1e-9)
 
@@ -163,7 +163,7 @@ def test_the_first_half_predicts_the_second(traffic, tmp_path, capsys):
 
 
 def test_operations_of_jobs_are_those_of_the_scenario(traffic, tmp_path):
-    measured = run_tables.read(traffic())
+    measured = tables.read_run(traffic())
     worked, note = speeds.with_operations(measured, None, tmp_path)
     assert not note
     assert worked.operations == pytest.approx(np.full(16, 1e9), rel=1e-9)
@@ -180,7 +180,7 @@ def test_operations_follow_the_periods_that_a_client_has_met(tmp_path):
     """Classes arrive every two updates, so that a job works on more and more; speeds stay what they were."""
     folder = made(tmp_path / "0123456789ab")
     small_points.run(small_points.point(), folder, tmp_path, lambda progress: None)
-    measured = run_tables.read(folder)
+    measured = tables.read_run(folder)
     worked, _ = speeds.with_operations(measured, folder / "arrivals.parquet", tmp_path)
     found = speeds.fitted(worked, 5)
     assert speeds.predicted(worked, found) == pytest.approx(worked.end - worked.start, rel=1e-6)
@@ -189,13 +189,13 @@ def test_operations_follow_the_periods_that_a_client_has_met(tmp_path):
 
 def test_messages_that_did_not_arrive_are_left_out_and_late_ones_are_not(traffic):
     folder = traffic()
-    whole = run_tables.read(folder)
+    whole = tables.read_run(folder)
     rows = pq.read_table(folder / "transfers.parquet").to_pandas()
     fates = ["delivered", "late", "discarded", "cut", "lost"]
     rows["fate"] = [fates[number % 5] for number in range(len(rows))]
     rows.loc[0, "src"], rows.loc[1, "dst"] = -2, 77  # an edge aggregator, and nobody
     pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), folder / "transfers.parquet")
-    measured = run_tables.read(folder)
+    measured = tables.read_run(folder)
     assert len(measured.moved) == len(whole.moved) - 2
     assert measured.moved.whole.sum() == sum(fate in fates[:3] for fate in rows["fate"][2:])
     assert "2 messages between others" in measured.notes[0]
@@ -206,10 +206,10 @@ def test_jobs_that_were_interrupted_are_left_out(tmp_path):
     folder = made(tmp_path / "0123456789ab")
     changes = {"network__effects": effects, "clients__speed": "200 kFLOP/s", "training__local_steps": 3}
     small_points.run(small_points.point(**changes), folder, tmp_path, lambda progress: None)
-    measured = run_tables.read(folder)
+    measured = tables.read_run(folder)
     spans = pq.read_table(folder / "spans.parquet").to_pandas()
     trained = spans[spans["what"] == "train"]
-    away = {*zip(measured.away.client.tolist(), measured.away.start.tolist(), strict=True)}
+    away = {*zip(measured.offline.client.tolist(), measured.offline.start.tolist(), strict=True)}
     cut = {*zip(trained["client"].tolist(), trained["end"].tolist(), strict=True)} & away
     assert cut
     assert not cut & {*zip(measured.worked.client.tolist(), measured.worked.end.tolist(), strict=True)}

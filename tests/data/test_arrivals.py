@@ -15,9 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedsim.core import units
 from fedsim.core.errors import ScenarioError, UserError
-from fedsim.data.arrivals import at_times, drawn, recorded
 from fedsim.data.graph import Period, graph_of
 from fedsim.data.streams.class_incremental import ClassIncremental
+from fedsim.data.time.arrivals import at_times, drawn, recorded
 
 NOW = units.SECONDS.draw(0.0)
 EMPTY = graph_of(torch.ones(0, 1), torch.zeros(2, 0), torch.zeros(0))

@@ -9,8 +9,8 @@ import torch
 
 from fedsim.core.errors import ScenarioError
 from fedsim.data.streams.snapshots import Snapshots
-from fedsim.scenario import find
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find
 
 NOWHERE = Path("nowhere")
 
@@ -23,7 +23,7 @@ def of(name: str, **options: Any) -> dict[str, Any]:
     return {"name": name, **options}
 
 
-SMALL = of("synthetic", vertices=100, classes=4, features=5, degree=6.0)
+SMALL = of("synthetic", nodes=100, classes=4, features=5, degree=6.0)
 
 
 def test_in_the_end_it_is_the_graph_it_is_of() -> None:
@@ -54,7 +54,7 @@ def test_the_order_is_drawn_from_the_seed() -> None:
     born = [loaded(seed=seed, of="digits")["born"] for seed in (1, 1, 2)]
     assert torch.equal(born[0], born[1])
     assert not torch.equal(born[0], born[2])
-    assert not torch.equal(born[0], born[0].sort().values)  # not the order of the vertices' numbers
+    assert not torch.equal(born[0], born[0].sort().values)  # not the order of the nodes' numbers
 
 
 def test_all_at_once_is_one_snapshot() -> None:

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.core.units import Updates
-from fedsim.data import pairs
 from fedsim.data.graph import Graph
-from fedsim.data.split import SplitOptions
+from fedsim.data.graphs import pairs
+from fedsim.data.graphs.split import SplitOptions
 from fedsim.data.streams.snapshots import Snapshots
 
 N = 12
@@ -30,7 +30,7 @@ def asked(snapshots: list[Graph], owned: Owned, steps: int) -> dict[tuple[int, i
             graph = period.graph
             for ahead in (pairs.VALIDATES, pairs.TESTS):
                 rows = graph["asked"] == ahead
-                ends = graph["vertex"][graph["pairs"][:, rows]].sort(0).values.T.tolist()
+                ends = graph["node"][graph["pairs"][:, rows]].sort(0).values.T.tolist()
                 told: list[set[tuple[int, int]]] = [set(), set()]
                 for (u, v), link in zip(ends, graph["links"][rows].tolist(), strict=True):
                     told[1 - link].add((u, v))
@@ -68,7 +68,7 @@ def test_links_are_asked_of_who_owns_their_ends_now_though_both_move_away() -> N
 
 @given(told=entries, seed=st.integers(0, 99))
 @settings(max_examples=30, deadline=None)
-def test_whatever_owners_do_all_later_links_among_the_vertices_of_now_are_asked(told: list[Stretch], seed: int) -> None:
+def test_whatever_owners_do_all_later_links_among_the_nodes_of_now_are_asked(told: list[Stretch], seed: int) -> None:
     told = [*told, *[(a, (a + 1) % N, 0.0, 0.0) for a in range(N)]]
     snapshots = list(stream(5).snapshots(graph_of_stretches(told, N)))
     rng, owned = np.random.default_rng(seed), []

@@ -11,14 +11,13 @@ import torch
 from fake_events import listed
 
 from fedsim.core.errors import ScenarioError
-from fedsim.data.datasets.drifting import Drifting
-from fedsim.data.drawn_edges import Kind
+from fedsim.data.datasets.drifting import Drifting, EdgeKind
 from fedsim.data.graph import Graph
-from fedsim.data.windows import bounds_of, snapshots_of
-from fedsim.learn.affected import within
+from fedsim.data.time.windows import bounds_of, snapshots_of
+from fedsim.learn.continual.snapshots import within
 
 LOCAL: dict[str, Any] = {
-    "vertices": 3300, "edges": 16500, "classes": 3, "features": 4, "snapshots": 6, "growth": 0.1, "removal": 0.2,
+    "nodes": 3300, "edges": 16500, "classes": 3, "features": 4, "snapshots": 6, "growth": 0.1, "removal": 0.2,
     "renewal": 0.3, "communities": 40, "insularity": 0.98, "active": 0.05,
 }  # fmt: skip
 
@@ -73,7 +72,7 @@ def test_a_change_reaches_few_where_it_is_local_and_nearly_all_where_it_is_not()
 
 
 def test_without_communities_nothing_else_is_drawn_than_before_there_were_any() -> None:
-    graph = Drifting(vertices=600, edges=2400, classes=4, features=8, snapshots=8, removal=0.2).load(Path(), 3)
+    graph = Drifting(nodes=600, edges=2400, classes=4, features=8, snapshots=8, removal=0.2).load(Path(), 3)
     whole = b"".join(graph[key].numpy().tobytes() for key in ("edges", "since", "until", "y", "born"))  # type: ignore[literal-required]
     assert hashlib.sha256(whole).hexdigest()[:16] == "b3e6a4726445c584"
 
@@ -93,7 +92,7 @@ def test_kinds_of_edges_join_whom_they_say() -> None:
     group = block * 3 + np.arange(60) // 4 % 3
     rng = np.random.default_rng(0)
     for same, apart in ((True, None), (False, None), (False, np.arange(60) % 5)):
-        pairs = Kind(pool, group, block, same, apart).draw(80, 1000, np.empty(0, dtype=np.int64), rng)
+        pairs = EdgeKind(pool, group, block, same, apart).draw(80, 1000, np.empty(0, dtype=np.int64), rng)
         assert len(np.unique(pairs)) == 80
         a, b = np.divmod(pairs, 1000) - pool[0] * np.ones((2, 1), dtype=np.int64)
         assert (a < b).all()
@@ -101,11 +100,11 @@ def test_kinds_of_edges_join_whom_they_say() -> None:
         assert ((group[a] == group[b]) == same).all()
         assert apart is None or (apart[a] != apart[b]).all()
     none = np.empty(0, dtype=np.int64)
-    every = np.concatenate([Kind(pool, group, block, False).draw(200, 1000, none, rng) for _ in range(20)])
+    every = np.concatenate([EdgeKind(pool, group, block, False).draw(200, 1000, none, rng) for _ in range(20)])
     assert len(np.unique(every)) == 4 * 3 * 5 * 5  # all that there are: no pair is beyond reach
-    assert not np.isin(Kind(pool, group, block, False).draw(150, 1000, every[:100], rng), every[:100]).any()
+    assert not np.isin(EdgeKind(pool, group, block, False).draw(150, 1000, every[:100], rng), every[:100]).any()
     with pytest.raises(ScenarioError, match="not enough different edges"):
-        Kind(pool, pool * 0, pool * 0, False).draw(1, 1000, none, rng)
+        EdgeKind(pool, pool * 0, pool * 0, False).draw(1, 1000, none, rng)
 
 
 def test_torch_is_not_what_draws() -> None:

@@ -25,11 +25,11 @@ from fedsim.data.datasets.ogbn_arxiv import OgbnArxiv
 from fedsim.data.datasets.planetoid import Planetoid
 from fedsim.data.datasets.wikipedia import Wikipedia
 from fedsim.data.graph import Graph
-from fedsim.scenario import find
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find
 
-# As measured from the published files: vertices, edges in both directions, features, non-zero features,
-# vertices of each class, public split.
+# As measured from the published files: nodes, edges in both directions, features, non-zero features,
+# nodes of each class, public split.
 CORA = (2708, 10556, 1433, 49216, [351, 217, 418, 818, 426, 298, 180], [140, 500, 1000])
 PUBMED = (19717, 88648, 500, 988031, [4103, 7739, 7875], [60, 500, 1000])
 COMPUTERS = (13752, 491722, 767, 3675081, [436, 2142, 1414, 542, 5158, 308, 487, 818, 2156, 291], [0, 0, 0])
@@ -73,10 +73,10 @@ def test_published_graphs_have_their_measured_numbers(
     data_root: Path,
     cached_home: Path,
 ) -> None:
-    vertices, edges, features, filled, classes, masks = measured
+    nodes, edges, features, filled, classes, masks = measured
     for graph in (dataset.load(data_root, 0), dataset.load(data_root, 1)):  # read by PyG, then from the cache
         check_form(graph)
-        assert tuple(graph["x"].shape) == (vertices, features)
+        assert tuple(graph["x"].shape) == (nodes, features)
         assert graph["edges"].shape[1] == edges
         values = graph["x"].values() if graph["x"].layout == torch.sparse_csr else graph["x"]
         assert filled is None or int((values != 0).sum()) == filled
@@ -179,7 +179,7 @@ def test_a_scenario_that_asks_for_absent_data_ends_with_one_message_and_code_2(
 
 
 def write_flickr(raw: Path) -> None:
-    """Write four vertices, 0-1 in both directions and 2 -> 3 in one, as GraphSAINT's files hold them."""
+    """Write four nodes, 0-1 in both directions and 2 -> 3 in one, as GraphSAINT's files hold them."""
     raw.mkdir(parents=True)
     adjacency = csr_matrix(([1.0, 1.0, 1.0], ([0, 1, 2], [1, 0, 3])), shape=(4, 4))
     parts = {"data": adjacency.data, "indices": adjacency.indices, "indptr": adjacency.indptr, "shape": (4, 4)}

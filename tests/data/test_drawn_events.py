@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from pydantic import TypeAdapter
 
 from fedsim.core.errors import UserError
-from fedsim.data import popularity
 from fedsim.data.datasets.drawn_events import SHAPES, DrawnEvents
 from fedsim.data.datasets.tgb import Tgb
-from fedsim.data.temporal import events
-from fedsim.data.windows import bounds_of, snapshots_of
+from fedsim.data.time import popularity
+from fedsim.data.time.temporal import events
+from fedsim.data.time.windows import bounds_of, snapshots_of
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +94,7 @@ def test_classes_are_where_weights_are_largest_in_sum(tmp_path):
     assert graph["y"].tolist() == [1, -1, 0, -1, -1]  # anna, bert, cora, x, y; of the classes p, q, z
 
 
-def test_names_of_vertices_that_events_number_are_refused(tmp_path):
+def test_names_of_nodes_that_events_number_are_refused(tmp_path):
     (tmp_path / "events.csv").write_text("source,destination,timestamp\n1,2,1\n2,3,2\n")
     (tmp_path / "labels.csv").write_text("timestamp,source,destination,weight\n1,anna,2,1\n")
     with pytest.raises(UserError, match="names"):
@@ -103,7 +104,7 @@ def test_names_of_vertices_that_events_number_are_refused(tmp_path):
 def test_a_scale_that_means_nothing_is_refused():
     for scale in (0, 2, float("nan")):
         with pytest.raises(ValueError, match="scale"):
-            DrawnEvents(scale=scale)
+            TypeAdapter(DrawnEvents).validate_python({"scale": scale})
 
 
 @pytest.mark.parametrize("window", [1, 3])

@@ -18,16 +18,16 @@ from pydantic import TypeAdapter, ValidationError
 from fedsim.core.errors import ScenarioError, UserError
 from fedsim.data.datasets.bitcoin_otc import BitcoinOtc
 from fedsim.data.datasets.drifting import Drifting
+from fedsim.data.files.published import prepared
 from fedsim.data.graph import Graph
-from fedsim.data.published import prepared
-from fedsim.data.windows import bounds_of, snapshots_of
-from fedsim.scenario import find
+from fedsim.data.time.windows import bounds_of, snapshots_of
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find
 
 DBLP3 = [806, 899, 1017, 1243, 1414, 1302, 1395, 1308, 1243, 1142]  # two self loops less than published
 DBLP5 = [1456, 1665, 1907, 2226, 2501, 2441, 2495, 2356, 2343, 2016]  # three less
 PATENT = [3347, 2634, 3796, 933, 769, 735]
-# As measured from the published files: vertices, those that ever have an edge, undirected entries, and how windows of
+# As measured from the published files: nodes, those that ever have an edge, undirected entries, and how windows of
 # so many, or so many seconds, go: their number, and their edges in all.
 MEASURED = {
     "bitcoin_otc": (5881, 5881, 35592, {"step": 13.8 * 86400}, 138, 23691),
@@ -56,9 +56,9 @@ def cut_up(graph: Graph, steps: int | None = None, step: float | None = None) ->
 @pytest.mark.parametrize("name", MEASURED)
 def test_published_graphs_have_their_measured_numbers(name: str, data_root: Path, cached_home: Path) -> None:
     dataset = needed(data_root, name)
-    vertices, ever, entries, windows, count, edges = MEASURED[name]
+    nodes, ever, entries, windows, count, edges = MEASURED[name]
     for graph in (dataset.load(data_root, 0), dataset.load(data_root, 1)):  # read, then from the cache
-        assert tuple(graph["x"].shape) == (vertices, 32)
+        assert tuple(graph["x"].shape) == (nodes, 32)
         assert (graph["x"] == 1).all()
         assert entries is None or graph["edges"].shape[1] == 2 * entries
         assert len(graph["since"]) == len(graph["until"]) == graph["edges"].shape[1]
@@ -150,17 +150,17 @@ def test_a_gzipped_file_is_fetched_and_unpacked(offline: Path) -> None:
     (offline / "far.txt.gz").write_bytes(gzip.compress(b"1 2\n"))
     seen = []
 
-    def read(above: Path) -> Graph:
-        seen.append((above / "Toy/raw/near.txt").read_text())
+    def read(folder: Path) -> Graph:
+        seen.append((folder / "near.txt").read_text())
         raise ValueError("no more")
 
     with pytest.raises(UserError, match="no more"):
-        prepared(offline, "Toy/raw", {"near.txt": (offline / "far.txt.gz").as_uri()}, read)
+        prepared(offline / "Toy" / "raw", {"near.txt": (offline / "far.txt.gz").as_uri()}, read)
     assert seen == ["1 2\n"]
 
 
 def star(path: Path, **changed: Any) -> Path:
-    """Write three vertices in four snapshots: 0-1 in all but the third, 1-2 in the last; 2 is unlabelled."""
+    """Write three nodes in four snapshots: 0-1 in all but the third, 1-2 in the last; 2 is unlabelled."""
     adjs = np.zeros((4, 3, 3))
     adjs[[0, 1, 3], 0, 1] = adjs[3, 2, 1] = adjs[:, 0, 0] = 1
     arrays = {"adjs": adjs, "attmats": np.arange(24.0).reshape(3, 4, 2), "labels": np.eye(4)[[2, 0, 0]]}
@@ -247,7 +247,7 @@ def test_a_file_of_the_users_own_must_be_there(name: str) -> None:
         find.build("dataset", Part(name=name))
 
 
-GROWING = Drifting(vertices=600, edges=2400, classes=4, features=8, snapshots=8, growth=0.5, removal=0.2)
+GROWING = Drifting(nodes=600, edges=2400, classes=4, features=8, snapshots=8, growth=0.5, removal=0.2)
 
 
 def test_the_drawn_graph_grows_and_loses_edges_as_asked() -> None:
@@ -270,9 +270,7 @@ def test_the_drawn_graph_grows_and_loses_edges_as_asked() -> None:
 
 def test_the_drawn_graphs_features_and_mix_drift() -> None:
     still, moving = (
-        Drifting(vertices=4000, edges=8000, classes=4, snapshots=8, drift=drift, removal=0.0, signal=3.0).load(
-            Path(), 1
-        )
+        Drifting(nodes=4000, edges=8000, classes=4, snapshots=8, drift=drift, removal=0.0, signal=3.0).load(Path(), 1)
         for drift in (0.0, 0.6)
     )
 
@@ -295,7 +293,7 @@ def test_the_drawn_graph_is_the_seeds() -> None:
     for key in ("edges", "since", "until", "y", "frames", "born"):
         assert torch.equal(one[key], again[key])  # type: ignore[literal-required]
     assert not torch.equal(one["edges"], other["edges"])
-    (only,) = cut_up(Drifting(vertices=50, edges=60, snapshots=1).load(Path(), 0), steps=1)
+    (only,) = cut_up(Drifting(nodes=50, edges=60, snapshots=1).load(Path(), 0), steps=1)
     assert (len(listed(only)), int(only["arrived"].sum())) == (120, 50)
 
 
@@ -303,17 +301,17 @@ def test_the_drawn_graph_is_the_seeds() -> None:
     ("options", "message"),
     [
         ({"classes": 1}, "classes must be 2 or more"),
-        ({"vertices": 20, "growth": 0.9}, "at least twice as many"),
-        ({"drift": -1.0}, "drift and signal"),
-        ({"edges": 200_000}, "too many for so few vertices"),
+        ({"nodes": 20, "growth": 0.9}, "at least twice as many"),
+        ({"drift": -1.0}, "drift"),
+        ({"edges": 200_000}, "too many for so few nodes"),
     ],
 )
 def test_options_without_meaning_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Drifting(**options)
+        TypeAdapter(Drifting).validate_python(options)
 
 
 def test_edges_that_cannot_be_drawn_are_reported() -> None:
-    crowded = Drifting(vertices=60, edges=400, classes=10, homophily=1.0, growth=0.0)
+    crowded = Drifting(nodes=60, edges=400, classes=10, homophily=1.0, growth=0.0)
     with pytest.raises(ScenarioError, match=r"data\.dataset\.edges: not enough different edges"):
         crowded.load(Path(), 0)

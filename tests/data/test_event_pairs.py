@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from fedsim.core.errors import ScenarioError
 from fedsim.core.units import Updates
 from fedsim.data.datasets.meetings import Meetings, pairings
-from fedsim.data.event_pairs import replaced
 from fedsim.data.graph import with_keys
-from fedsim.data.split import SplitOptions
+from fedsim.data.graphs.split import SplitOptions
 from fedsim.data.streams.snapshots import Snapshots
-from fedsim.data.temporal import events, evolving
+from fedsim.data.time.event_pairs import replaced
+from fedsim.data.time.temporal import events, evolving
 
 N, CLIENTS = 14, 3
 HALF = SplitOptions(0.4, 0.2)
@@ -44,7 +44,7 @@ def told(graph):
 
 def of(graph, rows=slice(None)):
     """A client's events, or those at these rows, by the whole graph's numbers."""
-    ends = graph["vertex"][graph["events"][:, rows]].sort(dim=0).values.T.tolist()
+    ends = graph["node"][graph["events"][:, rows]].sort(dim=0).values.T.tolist()
     return sorted((a, b, s) for (a, b), s in zip(ends, graph["happened"][rows].tolist(), strict=True))
 
 
@@ -74,7 +74,7 @@ def test_where_seconds_differ_every_patch_but_the_last_has_as_many(count, patch,
 
 @given(seed=st.integers(0, 999), moving=st.booleans())
 @settings(max_examples=40, deadline=None)
-def test_a_client_holds_what_it_recorded_of_vertices_that_it_still_has(seed, moving):
+def test_a_client_holds_what_it_recorded_of_nodes_that_it_still_has(seed, moving):
     graph = drawn(seed, 120, 400)
     cutter, rng = stream(), np.random.default_rng(seed)
     snapshots = cutter.snapshots(graph)
@@ -137,7 +137,7 @@ def test_what_validates_a_period_tests_the_one_before():
         assert (later.ahead[0]["asked"] == 1).all()
 
 
-def test_every_third_vertex_takes_the_place_of_an_end():
+def test_every_third_node_takes_the_place_of_an_end():
     ends = torch.tensor([[2, 5, 0], [4, 1, 5]])
     for turned in (0, 1):
         for column, (a, b) in enumerate(ends.T.tolist()):
@@ -158,7 +158,7 @@ def test_features_of_events_stay_with_their_events():
     owned = [[np.flatnonzero(one["arrived"].numpy())] for one in snapshots]
     (own,) = cutter.prepare_snapshots(snapshots, owned, HALF, names_to_streams(1))
     graph = own[-1].ahead[1]
-    ends = graph["vertex"][graph["events"]]
+    ends = graph["node"][graph["events"]]
     assert torch.equal(graph["message"][:, 0].long(), ends.min(0).values * 1000 + ends.max(0).values)
     assert torch.equal(graph["message"][:, 1].double(), graph["happened"])
     assert len(graph["message"]) == 60

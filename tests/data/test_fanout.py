@@ -1,4 +1,4 @@
-"""At most so many neighbours of a vertex."""
+"""At most so many neighbours of a node."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from drawn_graphs import drawn, graphs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.data import fanout
 from fedsim.data.graph import Graph, Period, induced
+from fedsim.data.graphs import sparsity as fanout
 
 
 def pairs(graph: Graph) -> set[tuple[int, int]]:
@@ -46,7 +46,7 @@ def test_another_key_keeps_others_and_room_enough_keeps_all() -> None:
 
 def test_an_edge_keeps_its_place_as_the_graph_grows() -> None:
     whole = drawn(60, 2, 4, edges=250)
-    whole["vertex"] = torch.arange(60)
+    whole["node"] = torch.arange(60)
     early = induced(whole, np.arange(2, 60))  # local numbers differ, numbers in the whole graph do not
     few = {name: fanout.fewer_neighbours(graph, 2, 9) for name, graph in (("early", early), ("whole", whole))}
     late = {(a, b) for a, b in pairs(few["whole"]) if a >= 2 and b >= 2}

@@ -6,13 +6,13 @@ import pytest
 import small_points
 
 from fedsim.point.run import run
-from fedsim.scenario import yaml_file
+from fedsim.scenario.text import yaml_file
 
 pytestmark = pytest.mark.long
 
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "incremental.yaml"
 SMALL = (
-    "data.dataset.vertices=2110", "data.dataset.edges=10550", "data.dataset.communities=40", "clients.count=4",
+    "data.dataset.nodes=2110", "data.dataset.edges=10550", "data.dataset.communities=40", "clients.count=4",
     "data.dataset.active=0.05", "training.local_steps=1",
 )  # fmt: skip
 

@@ -8,6 +8,7 @@ import torch
 from drawn_graphs import drawn, graphs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from fedsim.core.errors import ScenarioError, UserError
 from fedsim.data.graph import Graph, graph_of
@@ -44,12 +45,12 @@ def test_the_share_is_met_where_there_are_enough_of_each_label(majors: int, shar
 def test_clients_are_disjoint_and_equally_large(
     graph: Graph, clients: int, majors: int, share: float, seed: int
 ) -> None:
-    partition, vertices = LabelSkew(majors=majors, share=share), len(graph["y"])
+    partition, nodes = LabelSkew(majors=majors, share=share), len(graph["y"])
 
     def assign() -> list[np.ndarray]:
         return partition.assign(graph, clients, np.random.default_rng(seed))
 
-    if clients > vertices:
+    if clients > nodes:
         with pytest.raises(ScenarioError, match=r"clients\.count"):
             assign()
     elif len(graph["y"].unique()) <= majors:
@@ -57,7 +58,7 @@ def test_clients_are_disjoint_and_equally_large(
             assign()
     else:
         own = assign()
-        assert [len(mine) for mine in own] == [vertices // clients] * clients
+        assert [len(mine) for mine in own] == [nodes // clients] * clients
         every = np.concatenate(own)
         assert len(np.unique(every)) == len(every)
         assert all((np.diff(mine) > 0).all() for mine in own)
@@ -65,7 +66,7 @@ def test_clients_are_disjoint_and_equally_large(
 
 
 def test_what_runs_out_is_filled_up_and_the_share_reached_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    # Labels of 90 and 10 vertices and one client of all 100, whose major label may be either
+    # Labels of 90 and 10 nodes and one client of all 100, whose major label may be either
     y = torch.tensor([0] * 90 + [1] * 10)
     graph = graph_of(torch.zeros(100, 1), torch.zeros(2, 0), y)
     with caplog.at_level(logging.INFO, logger="fedsim.data.partitions.label_skew"):
@@ -96,14 +97,14 @@ def test_without_classes_the_label_is_whether_there_is_an_edge() -> None:
         LabelSkew(by="edge").assign(graph, 8, np.random.default_rng(0))
 
 
-def test_where_every_vertex_has_an_edge_those_with_one_fill_every_client() -> None:
+def test_where_every_node_has_an_edge_those_with_one_fill_every_client() -> None:
     ring = torch.stack([torch.arange(20), (torch.arange(20) + 1) % 20])
     graph = graph_of(torch.zeros(20, 1), torch.cat([ring, ring.flip(0)], dim=1), torch.zeros(20))
     own = LabelSkew(majors=1, by="edge").assign(graph, 4, np.random.default_rng(0))
     assert np.sort(np.concatenate(own)).tolist() == list(range(20))
 
 
-def test_vertices_without_an_edge_in_their_client_can_be_left_out() -> None:
+def test_nodes_without_an_edge_in_their_client_can_be_left_out() -> None:
     graph = drawn(60, 4, 1, edges=100)
     source, target = graph["edges"].numpy()
     whole, linked = (LabelSkew(linked=on).assign(graph, 3, np.random.default_rng(4)) for on in (False, True))
@@ -147,9 +148,9 @@ def test_setting_nothing_aside_draws_what_was_drawn_before_one_could() -> None:
 
 
 def test_what_is_set_aside_can_neither_be_all_nor_be_drawn_anew() -> None:
-    with pytest.raises(ValueError, match="held is 1: no vertex would be left"):
-        LabelSkew(held=1.0)
-    with pytest.raises(ValueError, match="held: vertices set aside must stay the same"):
+    with pytest.raises(ValueError, match="less than 1"):
+        TypeAdapter(LabelSkew).validate_python({"held": 1.0})
+    with pytest.raises(ValueError, match="held: nodes set aside must stay the same"):
         LabelSkew(held=0.3, each_snapshot=True)
-    with pytest.raises(ScenarioError, match=r"clients\.count.*graph of 5 vertices"):
+    with pytest.raises(ScenarioError, match=r"clients\.count.*graph of 5 nodes"):
         LabelSkew(held=0.5).assign(even(2, 5), 6, np.random.default_rng(0))

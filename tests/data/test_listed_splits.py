@@ -1,4 +1,4 @@
-"""Splits as tables of vertices, for any data set: who is listed is there, and the others share the rest."""
+"""Splits as tables of nodes, for any data set: who is listed is there, and the others share the rest."""
 
 import numpy as np
 import pytest
@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 from small_points import scenario
 
 from fedsim.core.errors import UserError
-from fedsim.data.graph import graph_of
-from fedsim.data.split import MASKS, SplitOptions, split_all
-from fedsim.point import learning
-from fedsim.point.parts import Parts
+from fedsim.data.graph import MASKS, graph_of
+from fedsim.data.graphs.split import SplitOptions, split_all
+from fedsim.point.build import learning
+from fedsim.point.build.parts import Parts
 
 DIGITS = {"dataset": "digits", "partition": {"name": "random"}, "stream": {"name": "static", "numbered": True}}
 
 
 def table(path, rows):
-    path.write_text("vertex\n" + "".join(f"{row}\n" for row in rows))
+    path.write_text("node\n" + "".join(f"{row}\n" for row in rows))
     return str(path)
 
 
@@ -27,7 +27,7 @@ def masks_of(split, **data):
     found = {name: set() for name in MASKS}
     for own in made.periods:
         for name in MASKS:
-            rows = own[0].graph["vertex"][own[0].graph[name]].tolist()
+            rows = own[0].graph["node"][own[0].graph[name]].tolist()
             assert not found[name] & {*rows}
             found[name] |= {*rows}
     return found
@@ -59,7 +59,7 @@ def test_a_table_to_train_on_and_shares_of_the_rest(tmp_path):
 def test_ids_are_those_of_the_data_set(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"v{n},v{n + 1}\n" for n in range(39)))
     (tmp_path / "nodes.csv").write_text("id,label,a\n" + "".join(f"v{n},{n % 2},{n}\n" for n in range(40)))
-    own = {"name": "file", "file": str(tmp_path / "edges.csv"), "vertices": str(tmp_path / "nodes.csv")}
+    own = {"name": "file", "file": str(tmp_path / "edges.csv"), "nodes": str(tmp_path / "nodes.csv")}
     found = masks_of({"test": table(tmp_path / "ids.csv", ["v3", "v7"])}, dataset=own)
     assert found["test"] == {3, 7}
 
@@ -74,7 +74,7 @@ def test_a_changed_table_is_another_point(tmp_path):
 
 @given(st.data())
 @settings(max_examples=40, deadline=None)
-def test_every_labelled_vertex_is_in_one_mask(data):
+def test_every_labelled_node_is_in_one_mask(data):
     n = data.draw(st.integers(1, 60))
     y = torch.tensor(data.draw(st.lists(st.integers(-1, 3), min_size=n, max_size=n)))
     place = np.array(data.draw(st.lists(st.sampled_from(["train", "test", ""]), min_size=n, max_size=n)))
@@ -101,9 +101,9 @@ def test_every_labelled_vertex_is_in_one_mask(data):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([3, 1797], r"ids\.csv, line 3: column 'vertex': there is no vertex '1797' in the data set"),
-        ([3, 4, 3], r"ids\.csv, line 4: the vertex '3' is in .*ids\.csv, line 2, too"),
-        (range(1797), "no labelled vertex that a client owns is left to train on"),
+        ([3, 1797], r"ids\.csv, line 3: column 'node': there is no node '1797' in the data set"),
+        ([3, 4, 3], r"ids\.csv, line 4: the node '3' is in .*ids\.csv, line 2, too"),
+        (range(1797), "no labelled node that a client owns is left to train on"),
     ],
 )
 def test_a_table_that_does_not_fit_names_the_line(tmp_path, rows, message):
@@ -111,16 +111,16 @@ def test_a_table_that_does_not_fit_names_the_line(tmp_path, rows, message):
         masks_of({"test": table(tmp_path / "ids.csv", rows)})
 
 
-def test_a_vertex_is_in_one_table(tmp_path):
-    with pytest.raises(UserError, match=r"b\.csv, line 2: the vertex '5' is in .*a\.csv, line 2, too"):
+def test_a_node_is_in_one_table(tmp_path):
+    with pytest.raises(UserError, match=r"b\.csv, line 2: the node '5' is in .*a\.csv, line 2, too"):
         masks_of({"val": table(tmp_path / "a.csv", [5]), "test": table(tmp_path / "b.csv", [5])})
 
 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"by": "given"}, "both say which vertices are in a split"),
-        ({"numpy_seed": 1}, "both say which vertices are in a split"),
+        ({"by": "given"}, "both say which nodes are in a split"),
+        ({"numpy_seed": 1}, "both say which nodes are in a split"),
         ({"test": "absent.csv"}, "there is no such file"),
         ({"test": 1.5}, "is not a fraction"),
     ],
@@ -135,7 +135,7 @@ def test_a_stream_that_divides_nothing_takes_no_table(tmp_path):
         "dataset": {"name": "drifting"},
         "stream": {"name": "snapshots", "every": "1 update", "steps": 4, "scored": "ahead"},
     }
-    with pytest.raises(UserError, match="divides no vertices"):
+    with pytest.raises(UserError, match="divides no nodes"):
         learning.made(
             Parts(scenario(data={**data, "partition": "random", "split": {"test": table(tmp_path / "i.csv", [1])}})),
             None,

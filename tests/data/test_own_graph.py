@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.core.errors import UserError
-from fedsim.data import own_tables, raw
-from fedsim.scenario import find
+from fedsim.data.files import own_tables, raw
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find
 
 FORMATS = ("npz", "pt", "data.pt", "graphml", "csv")
 
@@ -42,9 +42,9 @@ def test_a_graph_is_read_as_it_was_written(tmp_path, kind):
 
 
 @settings(max_examples=15, deadline=None)
-@given(vertices=st.integers(6, 30), seed=st.integers(0, 99), features=st.integers(1, 6), classes=st.integers(1, 5))
-def test_all_formats_give_the_same_graph(tmp_path_factory, vertices, seed, features, classes):
-    arrays = own_files.drawn(vertices, seed, features, classes)
+@given(nodes=st.integers(6, 30), seed=st.integers(0, 99), features=st.integers(1, 6), classes=st.integers(1, 5))
+def test_all_formats_give_the_same_graph(tmp_path_factory, nodes, seed, features, classes):
+    arrays = own_files.drawn(nodes, seed, features, classes)
     folder = tmp_path_factory.mktemp("formats")
     found = []
     for kind in FORMATS:
@@ -76,7 +76,7 @@ def test_labels_that_are_texts_are_numbered_by_alphabet(tmp_path):
     assert load(file=tmp_path / "graph.npz")["y"].tolist() == [0, 1, -1, 2] * 3
 
 
-def test_labels_with_gaps_close_them_and_unlabelled_vertices_stay_so(tmp_path):
+def test_labels_with_gaps_close_them_and_unlabelled_nodes_stay_so(tmp_path):
     arrays = own_files.drawn()
     np.savez(tmp_path / "graph.npz", **{**arrays, "y": np.array([10, 20, -1, 30] * 3)[:, None]})
     assert load(file=tmp_path / "graph.npz")["y"].tolist() == [0, 1, -1, 2] * 3
@@ -107,12 +107,12 @@ def test_ids_may_be_any_texts(tmp_path_factory, ids, data):
     ends = st.sampled_from(range(len(ids)))
     pairs = data.draw(st.lists(st.tuples(ends, ends), min_size=1, max_size=9))
     rows = [{"id": name, "label": number % 2, "size": number / 3} for number, name in enumerate(ids)]
-    own_files.table(folder / "vertices.csv", rows)
+    own_files.table(folder / "nodes.csv", rows)
     own_files.table(folder / "edges.csv", [{"source": ids[a], "target": ids[b]} for a, b in pairs])
-    found = own_tables.from_tables(folder / "edges.csv", folder / "vertices.csv")
+    found = own_tables.from_tables(folder / "edges.csv", folder / "nodes.csv")
     assert found.edges.T.tolist() == [list(pair) for pair in pairs]
     assert found.x.tolist() == [[np.float32(number / 3)] for number in range(len(ids))]
-    assert own_tables.ids(folder / "vertices.csv") == ids
+    assert own_tables.ids(folder / "nodes.csv") == ids
 
 
 def test_columns_can_be_chosen_renamed_and_left_out(tmp_path):
@@ -121,7 +121,7 @@ def test_columns_can_be_chosen_renamed_and_left_out(tmp_path):
         [{"name": n, "kind": "ab"[n % 2], "0": n, "1": n * n, "note": "none"} for n in range(4)],
     )
     own_files.table(tmp_path / "e.csv", [{"source": n, "target": n + 1, "weight": 0.5} for n in range(3)])
-    options = {"file": tmp_path / "e.csv", "vertices": tmp_path / "v.csv", "id": "name", "label": "kind"}
+    options = {"file": tmp_path / "e.csv", "nodes": tmp_path / "v.csv", "id": "name", "label": "kind"}
     left = load(**options, ignore=["note", "weight"])
     assert left["x"].tolist() == [[0, 0], [1, 1], [2, 4], [3, 9]]
     assert left["y"].tolist() == [0, 1, 0, 1]
@@ -139,7 +139,7 @@ def test_attributes_of_graphml_can_be_chosen_and_left_out(tmp_path):
 
 def test_without_features_degrees_or_a_constant_stand_in(tmp_path):
     np.savez(tmp_path / "star.npz", edge_index=np.array([[0, 0, 0], [1, 2, 3]]), y=np.array([0, 1, 1, -1]))
-    with pytest.raises(UserError, match=r"star\.npz: the vertices have no features; write missing_features: degree"):
+    with pytest.raises(UserError, match=r"star\.npz: the nodes have no features; write missing_features: degree"):
         load(file=tmp_path / "star.npz")
     assert load(file=tmp_path / "star.npz", missing_features="constant")["x"].tolist() == [[1]] * 4
     degree = load(file=tmp_path / "star.npz", missing_features="degree")["x"]
@@ -168,8 +168,8 @@ ARRAYS = {
     "both edges": ({"edges": np.zeros((1, 2), int)}, "has both 'edge_index' and 'edges'; keep one"),
     "turned": ({"edge_index": np.zeros((5, 2), int)}, r"'edge_index' has the shape \(5, 2\) and must be \(2, E\)"),
     "fractions": ({"edge_index": np.zeros((2, 5))}, "'edge_index' holds numbers with a fraction; edges are row"),
-    "negative": ({"edge_index": np.array([[0, 1], [1, -3]])}, r"'edge_index', edge 1 ends at -3, and the 12 vertices"),
-    "beyond": ({"edge_index": np.array([[0, 12], [1, 2]])}, "edge 1 ends at 12, and the 12 vertices are 0 … 11"),
+    "negative": ({"edge_index": np.array([[0, 1], [1, -3]])}, r"'edge_index', edge 1 ends at -3, and the 12 nodes"),
+    "beyond": ({"edge_index": np.array([[0, 12], [1, 2]])}, "edge 1 ends at 12, and the 12 nodes are 0 … 11"),
     "flat x": ({"x": np.zeros(12)}, r"'x' has the shape \(12,\) and must be \(N, F\)"),
     "words": ({"x": np.array([["a"]] * 12)}, "'x' holds texts; features are numbers"),
     "nan": ({"x": np.where(np.arange(36) == 31, np.nan, 0).reshape(12, 3)}, "'x' is nan at row 10, column 1"),
@@ -179,12 +179,12 @@ ARRAYS = {
     "float y": ({"y": np.full(12, 0.5)}, "'y' holds numbers with a fraction; labels are whole numbers or texts"),
     "nan y": ({"y": np.full(12, np.nan)}, "'y' holds NaN or infinite numbers; labels are whole numbers or texts"),
     "negative y": ({"y": np.full(12, -2)}, "'y' is -2 at row 0; labels count from 0, and -1 means unlabelled"),
-    "weights": ({"edge_weight": np.ones(24)}, r"'edge_weight' is unknown .*write ignore: \[edge_weight\]"),
-    "two masks": ({"val_mask": np.ones(12, bool)}, "vertex .* is in two masks; keep it in one"),
+    "times": ({"edge_time": np.ones(24)}, r"'edge_time' is unknown .*write ignore: \[edge_time\]"),
+    "two masks": ({"val_mask": np.ones(12, bool)}, "node .* is in two masks; keep it in one"),
     "short mask": ({"val_mask": np.ones(3, bool)}, r"'val_mask' has the shape \(3,\)"),
     "index mask": ({"val_mask": np.arange(12)}, "'val_mask' .*must be .*of true and false"),
-    "empty": ({"x": np.zeros((0, 3)), "y": np.zeros(0, int), "edge_index": np.zeros((2, 0), int)}, "has no vertex"),
-    "no edge": ({"edge_index": np.array([[1], [1]])}, "no edge joins two different vertices"),
+    "empty": ({"x": np.zeros((0, 3)), "y": np.zeros(0, int), "edge_index": np.zeros((2, 0), int)}, "has no node"),
+    "no edge": ({"edge_index": np.array([[1], [1]])}, "no edge joins two different nodes"),
     "no column": ({"x": np.zeros((12, 0))}, "'x' has no column; leave it out"),
 }  # fmt: skip
 
@@ -210,45 +210,45 @@ def test_arrays_that_do_not_fit_are_reported(tmp_path, kind, case):
 
 V, E = "id,label,size\na,0,1\nb,1,2\nc,0,3\n", "source,target\na,b\nb,c\n"
 TABLES = {
-    "unknown id": (V, "source,target\na,b\nb,cc\n", r"edges.csv, line 3: column 'target': there is no vertex 'cc'"),
-    "twice": (V + "a,1,4\n", E, r"vertices.csv, line 5: column 'id': 'a' is in line 2 too; keep one"),
-    "no id": (V + ",1,4\n", E, r"vertices.csv, line 5: column 'id': an empty cell"),
-    "no label": ("id,size\na,1\n", E, r"vertices.csv, line 1: the column 'label' is missing; name the column"),
-    "no column id": ("label,size\na,1\n", E, r"vertices.csv, line 1: the column 'id' is missing"),
-    "fraction": (V + "d,0.5,4\n", E, r"vertices.csv, line 5: column 'label': 0.5 is not a label"),
-    "negative": (V + "d,-4,4\n", E, r"vertices.csv, line 5: column 'label': -4 is not a label"),
-    "nan": (V + "d,1,nan\n", E, r"vertices.csv, line 5: column 'size': 'nan' is not a number"),
-    "huge": (V + "d,1,1e300\n", E, r"vertices.csv, line 5: column 'size': 1e\+300 is too large"),
-    "no number": (V + "d,1,\n", E, r"vertices.csv, line 5: column 'size': an empty cell; write a number"),
+    "unknown id": (V, "source,target\na,b\nb,cc\n", r"edges.csv, line 3: column 'target': there is no node 'cc'"),
+    "twice": (V + "a,1,4\n", E, r"nodes.csv, line 5: column 'id': 'a' is in line 2 too; keep one"),
+    "no id": (V + ",1,4\n", E, r"nodes.csv, line 5: column 'id': an empty cell"),
+    "no label": ("id,size\na,1\n", E, r"nodes.csv, line 1: the column 'label' is missing; name the column"),
+    "no column id": ("label,size\na,1\n", E, r"nodes.csv, line 1: the column 'id' is missing"),
+    "fraction": (V + "d,0.5,4\n", E, r"nodes.csv, line 5: column 'label': 0.5 is not a label"),
+    "negative": (V + "d,-4,4\n", E, r"nodes.csv, line 5: column 'label': -4 is not a label"),
+    "nan": (V + "d,1,nan\n", E, r"nodes.csv, line 5: column 'size': 'nan' is not a number"),
+    "huge": (V + "d,1,1e300\n", E, r"nodes.csv, line 5: column 'size': 1e\+300 is too large"),
+    "no number": (V + "d,1,\n", E, r"nodes.csv, line 5: column 'size': an empty cell; write a number"),
     "split": ("id,label,size,split\na,0,1,tarin\n", E, r"column 'split': 'tarin' is not one of .*did you mean 'train'"),
     "weights": (V, "source,target,weight\na,b,1\n", r"edges.csv, line 1: there is no column 'weight'.*`ignore:`"),
     "no target": (V, "source\na\n", r"edges.csv, line 1: the column 'target' is missing"),
-    "no vertex": ("id,label,size\n", E, r"vertices.csv: a header without rows"),
+    "no node": ("id,label,size\n", E, r"nodes.csv: a header without rows"),
     "no edges": (V, "source,target\n", r"edges.csv: a header without rows"),
-    "loops": (V, "source,target\na,a\n", r"edges.csv: no edge joins two different vertices"),
-    "semicolons": (V.replace(",", ";"), E, r"vertices.csv, line 1: cells are separated by ';'; write commas"),
-    "ragged": (V + "d,1\n", E, r"vertices.csv, line 5: 2 cells, but the header names 3 columns"),
-    "not text": (V.encode("utf-16"), E, r"vertices.csv.*not UTF-8 text"),
-    "no header": ("1,2,3\n4,5,6\n", E, r"vertices.csv, line 1: a number where the header should be"),
-    "nameless": ("id,label,\na,0,1\n", E, r"vertices.csv, line 1: a column without a name"),
-    "no features": ("id,label\na,0\nb,1\nc,1\n", E, r"edges.csv: the vertices have no features"),
+    "loops": (V, "source,target\na,a\n", r"edges.csv: no edge joins two different nodes"),
+    "semicolons": (V.replace(",", ";"), E, r"nodes.csv, line 1: cells are separated by ';'; write commas"),
+    "ragged": (V + "d,1\n", E, r"nodes.csv, line 5: 2 cells, but the header names 3 columns"),
+    "not text": (V.encode("utf-16"), E, r"nodes.csv.*not UTF-8 text"),
+    "no header": ("1,2,3\n4,5,6\n", E, r"nodes.csv, line 1: a number where the header should be"),
+    "nameless": ("id,label,\na,0,1\n", E, r"nodes.csv, line 1: a column without a name"),
+    "no features": ("id,label\na,0\nb,1\nc,1\n", E, r"edges.csv: the nodes have no features"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", TABLES)
 def test_tables_that_do_not_fit_are_reported(tmp_path, case):
-    vertices, edges, told = TABLES[case]
-    (tmp_path / "vertices.csv").write_bytes(vertices if isinstance(vertices, bytes) else vertices.encode())
+    nodes, edges, told = TABLES[case]
+    (tmp_path / "nodes.csv").write_bytes(nodes if isinstance(nodes, bytes) else nodes.encode())
     (tmp_path / "edges.csv").write_text(edges)
     with pytest.raises(UserError, match=told):
-        load(file=tmp_path / "edges.csv", vertices=tmp_path / "vertices.csv")
+        load(file=tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv")
 
 
 def test_a_feature_that_is_named_and_not_there_is_reported(tmp_path):
-    (tmp_path / "vertices.csv").write_text(V)
+    (tmp_path / "nodes.csv").write_text(V)
     (tmp_path / "edges.csv").write_text(E)
-    with pytest.raises(UserError, match=r"vertices.csv, line 1: there is no column 'weight', which `features:` names"):
-        load(file=tmp_path / "edges.csv", vertices=tmp_path / "vertices.csv", features=["weight"])
+    with pytest.raises(UserError, match=r"nodes.csv, line 1: there is no column 'weight', which `features:` names"):
+        load(file=tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv", features=["weight"])
 
 
 NODES = {
@@ -307,7 +307,7 @@ def test_no_file_runs_code(tmp_path, monkeypatch):
 
 def test_a_pt_file_that_is_no_graph_is_reported(tmp_path):
     torch.save(torch.zeros(3), tmp_path / "graph.pt")
-    with pytest.raises(UserError, match="holds a Tensor and not a graph; save a dict of tensors"):
+    with pytest.raises(UserError, match="holds a Tensor and no arrays by name; save a dict of tensors"):
         load(file=tmp_path / "graph.pt")
     torch.save({"x": {"a": 1}}, tmp_path / "graph.pt")
     with pytest.raises(UserError, match="'x' is a dict; make it an array"):
@@ -322,8 +322,8 @@ def test_a_pt_file_that_is_no_graph_is_reported(tmp_path):
     ("name", "options", "message"),
     [
         ("graph.txt", {}, "has none of the known suffixes: .npz, .pt, .pth, .graphml, .csv"),
-        ("edges.csv", {}, "name that of the vertices too"),
-        ("graph.npz", {"vertices": "graph.npz"}, "holds the vertices too; leave it out"),
+        ("edges.csv", {}, "name that of the nodes too"),
+        ("graph.npz", {"nodes": "graph.npz"}, "holds the nodes too; leave it out"),
         ("graph.pt", {"features": ["a"]}, "are the array x; leave it out"),
         ("graph.npz", {"missing_features": "zeros"}, "'zeros' is not one of 'refuse', 'degree' or 'constant'"),
     ],

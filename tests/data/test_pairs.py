@@ -8,30 +8,30 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.data import pairs
-from fedsim.data.absent import absent, pair_numbers, pairs_of
 from fedsim.data.graph import Graph, graph_of
+from fedsim.data.graphs import pairs
+from fedsim.data.graphs.pairs import absent, pair_numbers, pairs_of
 
 
-def drawn(vertices, edges, seed, *, own=None):
-    """A graph with both directions of random edges, a loop and repetitions; `own` are its vertices' global numbers."""
+def drawn(nodes, edges, seed, *, own=None):
+    """A graph with both directions of random edges, a loop and repetitions; `own` are its nodes' global numbers."""
     generator = torch.Generator().manual_seed(seed)
-    ends = torch.randint(vertices, (2, edges), generator=generator)
+    ends = torch.randint(nodes, (2, edges), generator=generator)
     whole = torch.cat([ends, ends.flip(0), ends[:, :2], torch.zeros(2, 1, dtype=torch.long)], 1)
-    graph = graph_of(torch.ones(vertices, 1), whole, torch.zeros(vertices))
-    return graph if own is None else Graph(**{**graph, "vertex": torch.as_tensor(own)})
+    graph = graph_of(torch.ones(nodes, 1), whole, torch.zeros(nodes))
+    return graph if own is None else Graph(**{**graph, "node": torch.as_tensor(own)})
 
 
-def joined(graph, vertex=None):
+def joined(graph, node=None):
     """The unordered pairs that edges join, by global numbers, loops left out."""
-    edges = graph["edges"] if vertex is None else vertex[graph["edges"]]
+    edges = graph["edges"] if node is None else node[graph["edges"]]
     return {(min(u, v), max(u, v)) for u, v in edges.T.tolist() if u != v}
 
 
 def told(graph, split):
     """The asked pairs of a split by global numbers: those that are links, and the others, as lists."""
     rows = graph["asked"] == split
-    ends = graph["vertex"][graph["pairs"][:, rows]].sort(0).values.T.tolist()
+    ends = graph["node"][graph["pairs"][:, rows]].sort(0).values.T.tolist()
     there = graph["links"][rows].tolist()
     return [
         [tuple(pair) for pair, is_link in zip(ends, there, strict=True) if is_link is wanted]
@@ -62,25 +62,25 @@ def test_pairs_and_their_numbers_are_one_to_one():
     assert torch.equal(pair_numbers(ends[1], ends[0]), numbers)
 
 
-@pytest.mark.parametrize("vertices", [10**6, 10**9])
-def test_numbers_of_pairs_are_exact_where_roots_are_not(vertices):
-    upper = torch.randint(1, vertices, (2000,), generator=torch.Generator().manual_seed(0))
+@pytest.mark.parametrize("nodes", [10**6, 10**9])
+def test_numbers_of_pairs_are_exact_where_roots_are_not(nodes):
+    upper = torch.randint(1, nodes, (2000,), generator=torch.Generator().manual_seed(0))
     for lower in (torch.zeros_like(upper), upper - 1):
         assert torch.equal(pairs_of(pair_numbers(lower, upper)), torch.stack([lower, upper]))
 
 
-@given(vertices=st.integers(2, 30), edges=st.integers(0, 40), globally=st.booleans(), seed=st.integers(0, 10**6))
-def test_what_is_asked_of_a_client_is_what_comes_between_its_vertices(vertices, edges, globally, seed):
+@given(nodes=st.integers(2, 30), edges=st.integers(0, 40), globally=st.booleans(), seed=st.integers(0, 10**6))
+def test_what_is_asked_of_a_client_is_what_comes_between_its_nodes(nodes, edges, globally, seed):
     rng = np.random.default_rng(seed)
-    own = np.sort(rng.choice(40, vertices, replace=False))
-    graph = drawn(vertices, edges, seed, own=own)
+    own = np.sort(rng.choice(40, nodes, replace=False))
+    graph = drawn(nodes, edges, seed, own=own)
     numbers = [None, None] if globally else [np.sort(rng.choice(40, 25, replace=False)) for _ in range(2)]
     later = [drawn(40 if it is None else 25, 60, seed + 1 + t, own=it) for t, it in enumerate(numbers)]
     asked = pairs.ahead(graph, later, np.random.default_rng(seed))
     possible = set(itertools.combinations(own.tolist(), 2))
     for split, one in zip((pairs.VALIDATES, pairs.TESTS), later, strict=True):
         links, others = told(asked, split)
-        there = joined(one, one.get("vertex")) & possible
+        there = joined(one, one.get("node")) & possible
         assert len(links) == len(set(links))
         assert set(links) == there
         assert set(others) <= possible - there  # never an edge, a loop or a stranger
@@ -126,7 +126,7 @@ def test_cross_negatives_take_clients_uniformly_whatever_their_sizes():
     apart = [pairs.across(snapshot, owner, np.random.default_rng(seed)) for seed in range(30)]
     ends = torch.cat([pair[:, ~link] for pair, link in apart], 1)
     small = (torch.from_numpy(owner)[ends] > 0).all(0).double().mean()
-    assert float(small) == pytest.approx(1 / 3, abs=0.05)  # by vertices it would be 25 / 925
+    assert float(small) == pytest.approx(1 / 3, abs=0.05)  # by nodes it would be 25 / 925
 
 
 def test_there_are_no_cross_negatives_where_every_pair_is_an_edge():

@@ -11,6 +11,7 @@ from drawn_graphs import drawn, graphs, same
 from extras import METIS, OPENFGL, each, present
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from fedsim.core.errors import ScenarioError, UserError
 from fedsim.data.datasets.digits import Digits
@@ -35,7 +36,7 @@ def digits() -> Graph:
 @pytest.mark.parametrize("make", EVERY)
 @given(graph=graphs, clients=st.integers(1, 12), seed=st.integers(0, 99))
 @settings(max_examples=25, deadline=None)
-def test_every_vertex_has_one_owner_and_no_client_is_empty(make: Made, graph: Graph, clients: int, seed: int) -> None:
+def test_every_node_has_one_owner_and_no_client_is_empty(make: Made, graph: Graph, clients: int, seed: int) -> None:
     partition = make()
     if clients > len(graph["y"]):
         with pytest.raises(UserError, match=r"clients\.count"):
@@ -51,21 +52,21 @@ def test_every_vertex_has_one_owner_and_no_client_is_empty(make: Made, graph: Gr
 @OPENFGL
 @given(graph=graphs, clients=st.integers(1, 6), delta=st.integers(0, 3), scan=st.sampled_from(["argmin", "official"]))
 @settings(max_examples=60, deadline=None)
-def test_openfgl_covers_every_vertex_or_says_who_would_be_empty(
+def test_openfgl_covers_every_node_or_says_who_would_be_empty(
     graph: Graph, clients: int, delta: int, scan: Any
 ) -> None:
-    partition, vertices = OpenfglLouvain(delta=delta, scan=scan), len(graph["y"])
-    if vertices // clients <= delta:
+    partition, nodes = OpenfglLouvain(delta=delta, scan=scan), len(graph["y"])
+    if nodes // clients <= delta:
         with pytest.raises(UserError, match=r"data\.partition\.delta|clients\.count"):
             partition.assign(graph, clients, np.random.default_rng(0))
         return
-    groups = _cut_long(partition._communities(graph), vertices // clients - delta)
-    assert max(map(len, groups)) <= vertices // clients - delta
-    if all(partition._deal(groups, clients, vertices // clients)):
+    groups = _cut_long(partition._communities(graph), nodes // clients - delta)
+    assert max(map(len, groups)) <= nodes // clients - delta
+    if all(partition._deal(groups, clients, nodes // clients)):
         own = partition.assign(graph, clients, np.random.default_rng(0))
-        assert sorted(np.concatenate(own)) == list(range(vertices))
+        assert sorted(np.concatenate(own)) == list(range(nodes))
     else:
-        with pytest.raises(UserError, match="without vertices"):
+        with pytest.raises(UserError, match="without nodes"):
             partition.assign(graph, clients, np.random.default_rng(0))
 
 
@@ -82,12 +83,12 @@ def test_one_seed_gives_one_partition(make: Made, digits: Graph) -> None:
 
 
 @pytest.mark.parametrize("make", EVERY)
-def test_more_clients_than_vertices_name_the_key(make: Made) -> None:
-    with pytest.raises(ScenarioError, match=r"^clients\.count: 9 clients .* 8 vertices; take at most 8"):
+def test_more_clients_than_nodes_name_the_key(make: Made) -> None:
+    with pytest.raises(ScenarioError, match=r"^clients\.count: 9 clients .* 8 nodes; take at most 8"):
         make().assign(drawn(8, 2, 0), 9, np.random.default_rng(0))
 
 
-def test_as_many_clients_as_vertices_get_one_each() -> None:
+def test_as_many_clients_as_nodes_get_one_each() -> None:
     for partition in (*present(Random, Louvain, Metis), Dirichlet(least=1)):
         own = partition.assign(drawn(8, 2, 0), 8, np.random.default_rng(0))
         assert [len(mine) for mine in own] == [1] * 8
@@ -112,7 +113,7 @@ def test_cut_keeps_the_order_given() -> None:
 
 def test_cut_refuses_empty_clients_and_two_owners() -> None:
     graph = drawn(6, 2, 0)
-    with pytest.raises(ValueError, match="client 1 has no vertex"):
+    with pytest.raises(ValueError, match="client 1 has no node"):
         cut(graph, [np.array([0]), np.array([], dtype=np.int64)])
     with pytest.raises(ValueError, match="two owners"):
         cut(graph, [np.array([0, 1]), np.array([1])])
@@ -183,12 +184,12 @@ def test_require_counts_the_least() -> None:
 @pytest.mark.parametrize("alpha", [0.0, -1.0, float("nan")])
 def test_dirichlet_refuses_a_concentration_without_meaning(alpha: float) -> None:
     with pytest.raises(ValueError, match="alpha"):
-        Dirichlet(alpha=alpha)
+        TypeAdapter(Dirichlet).validate_python({"alpha": alpha})
 
 
 @OPENFGL
 def test_openfgl_needs_shares_above_delta(digits: Graph) -> None:
-    with pytest.raises(UserError, match=r"data\.partition\.delta: 100 clients have 17 vertices"):
+    with pytest.raises(UserError, match=r"data\.partition\.delta: 100 clients have 17 nodes"):
         OpenfglLouvain().assign(digits, 100, np.random.default_rng(0))
 
 

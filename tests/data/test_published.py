@@ -12,12 +12,12 @@ from drawn_graphs import same
 
 from fedsim.core.errors import UserError
 from fedsim.data.datasets.planetoid import Planetoid
+from fedsim.data.files.published import published
 from fedsim.data.graph import Graph
-from fedsim.data.published import published
 
 
 class Source:
-    """A published graph of three vertices in a file of its own, and a count of how often it was read."""
+    """A published graph of three nodes in a file of its own, and a count of how often it was read."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -57,7 +57,7 @@ def test_a_graph_is_read_once_and_the_data_folder_left_alone(tmp_path: Path, hom
     assert first["edges"].tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
     assert first["train"].tolist() == [True, False, False]  # the first of several public splits
     assert sorted(path.name for path in (tmp_path / "data").rglob("*")) == ["Toy", "raw", "toy.txt"]
-    assert [path.suffix for path in (home / ".cache" / "fedsim").iterdir()] == [".npz"]  # nothing half done is left
+    assert [path.suffix for path in (home / ".cache" / "fedsim").iterdir()] == [".pt"]  # nothing half done is left
 
 
 def test_changed_data_is_read_anew(tmp_path: Path, home: Path) -> None:

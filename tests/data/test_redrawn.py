@@ -22,7 +22,7 @@ def even(classes: int, each: int) -> Graph:
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
-@given(graph=st.builds(drawn, vertices=st.integers(80, 300), classes=st.integers(5, 9), seed=st.integers(0, 999)))
+@given(graph=st.builds(drawn, nodes=st.integers(80, 300), classes=st.integers(5, 9), seed=st.integers(0, 999)))
 @settings(max_examples=15, deadline=None)
 def test_every_class_is_dealt_whole_and_nobody_has_less_than_five(alpha: float, graph: Graph) -> None:
     own = published(alpha).assign(graph, 4, np.random.default_rng(1))
@@ -55,7 +55,7 @@ def test_a_class_is_shuffled_before_it_is_dealt() -> None:
 
 
 def test_what_cannot_be_drawn_is_refused_with_the_mend() -> None:
-    told = r"data\.partition\.tries: in 50 tries no draw of alpha 0\.01 .* 8 clients 5 of 60 vertices in 2 classes"
+    told = r"data\.partition\.tries: in 50 tries no draw of alpha 0\.01 .* 8 clients 5 of 60 nodes in 2 classes"
     with pytest.raises(ScenarioError, match=told):
         Dirichlet(alpha=0.01, least=5, capped=True, tries=50).assign(even(2, 30), 8, np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"capped: .* needs tries"):

@@ -15,6 +15,7 @@ from extras import METIS
 from fake_events import Stretch, entries, graph_of_stretches, in_whole_numbers, listed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from metrics_by_name import splits as splits_by_name
 
 from algorithms.local import Local
 from fedsim import __main__ as command_line
@@ -22,21 +23,21 @@ from fedsim.core.errors import ScenarioError
 from fedsim.core.units import Updates
 from fedsim.data.datasets.drifting import Drifting
 from fedsim.data.graph import Graph, Period
+from fedsim.data.graphs.split import SplitOptions
 from fedsim.data.partition import Partition
 from fedsim.data.partitions.metis import Metis
 from fedsim.data.partitions.random import Random
-from fedsim.data.split import SplitOptions
 from fedsim.data.streams.snapshots import Snapshots
 from fedsim.data.streams.static import Static
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.point import learning, prepared
-from fedsim.point.parts import Parts
+from fedsim.point.build import learning, prepared
+from fedsim.point.build.parts import Parts
 from fedsim.scenario.part import Part
 
 N = 12
 HALF = SplitOptions(0.4, 0.2)
 SMALL: dict[str, Any] = {
-    "name": "drifting", "vertices": 90, "edges": 200, "classes": 3, "features": 6, "snapshots": 6, "growth": 0.7,
+    "name": "drifting", "nodes": 90, "edges": 200, "classes": 3, "features": 6, "snapshots": 6, "growth": 0.7,
 }  # fmt: skip
 
 
@@ -63,7 +64,7 @@ def enough(told: list[Stretch]) -> list[Stretch]:
 
 @given(told=entries.map(enough), window=st.integers(1, 3), scored=st.sampled_from(["ahead", "split"]))
 @settings(max_examples=40, deadline=None)
-def test_a_period_has_the_snapshots_edges_among_a_clients_own_vertices(
+def test_a_period_has_the_snapshots_edges_among_a_clients_own_nodes(
     told: list[Stretch], window: int, scored: str
 ) -> None:
     snapshots, owned, periods = cut_up(told, window=window, scored=scored)
@@ -72,10 +73,10 @@ def test_a_period_has_the_snapshots_edges_among_a_clients_own_vertices(
         for t, period in enumerate(own):
             mine, graph = owned[t][client].tolist(), period.graph
             assert period.number == t
-            assert graph["vertex"].tolist() == sorted(mine)
+            assert graph["node"].tolist() == sorted(mine)
             assert in_whole_numbers(graph) == {(a, b) for a, b in listed(snapshots[t]) if a in mine and b in mine}
             assert graph["edges"].shape[1] == len(in_whole_numbers(graph))
-            assert torch.equal(graph["y"], snapshots[t]["y"][graph["vertex"]])
+            assert torch.equal(graph["y"], snapshots[t]["y"][graph["node"]])
 
 
 @given(told=entries.map(enough))
@@ -102,7 +103,7 @@ def test_changed_holds_the_ends_of_own_edges_that_came_or_went(told: list[Stretc
     snapshots = cutter.snapshots(graph_of_stretches(told, N))
     rng = np.random.default_rng(seed)
     owned = []
-    for snapshot in snapshots:  # owners change as they like, and some vertices have none
+    for snapshot in snapshots:  # owners change as they like, and some nodes have none
         owner = rng.integers(-1, 3, N)
         there = snapshot["arrived"].numpy()
         owned.append([np.flatnonzero((owner == client) & there) for client in range(3)])
@@ -112,8 +113,8 @@ def test_changed_holds_the_ends_of_own_edges_that_came_or_went(told: list[Stretc
         earlier: set[int] = set()
         for before, now in pairwise(graphs):
             touched = {a for pair in in_whole_numbers(before) ^ in_whole_numbers(now) for a in pair}
-            come = set(now["vertex"].tolist()) - set(before["vertex"].tolist())
-            mine = now["vertex"]
+            come = set(now["node"].tolist()) - set(before["node"].tolist())
+            mine = now["node"]
             changed = (touched | come | (earlier if now is graphs[-1] else set())) & set(mine.tolist())
             assert set(mine[now["changed"]].tolist()) == changed  # of both later graphs, since the present one
             earlier = changed
@@ -122,23 +123,23 @@ def test_changed_holds_the_ends_of_own_edges_that_came_or_went(told: list[Stretc
 @METIS
 @given(told=entries.map(enough), clients=st.integers(1, 5))
 @settings(max_examples=30, deadline=None)
-def test_by_default_owners_last_and_vertices_are_owned_once_they_are_there(told: list[Stretch], clients: int) -> None:
+def test_by_default_owners_last_and_nodes_are_owned_once_they_are_there(told: list[Stretch], clients: int) -> None:
     snapshots, owned, _ = cut_up(told, clients, partition=Metis())
-    last = {int(vertex): client for client, own in enumerate(owned[-1]) for vertex in own}
+    last = {int(node): client for client, own in enumerate(owned[-1]) for node in own}
     for snapshot, lists in zip(snapshots, owned, strict=True):
         assert sorted(np.concatenate(lists).tolist()) == snapshot["arrived"].nonzero().flatten().tolist()
-        assert all(last[int(vertex)] == client for client, own in enumerate(lists) for vertex in own)
+        assert all(last[int(node)] == client for client, own in enumerate(lists) for node in own)
     assert sorted(last) == list(range(N))
 
 
-def test_a_vertex_that_is_not_there_cannot_be_owned() -> None:
+def test_a_node_that_is_not_there_cannot_be_owned() -> None:
     cutter = stream(steps=3)
     snapshots = cutter.snapshots(graph_of_stretches([(0, 1, 0.0, 9.0), (2, 3, 8.0, 9.0)], 4))
     with pytest.raises(ValueError, match="snapshot 0, but has not arrived"):
         cutter.prepare_snapshots(snapshots, [[np.arange(4)]] * 3, HALF, names_to_streams(0))
 
 
-def test_degrees_are_those_among_a_clients_own_vertices() -> None:
+def test_degrees_are_those_among_a_clients_own_nodes() -> None:
     graph = graph_of_stretches([(0, 1, 0.0, 9.0), (0, 2, 0.0, 9.0), (0, 3, 0.0, 9.0), (0, 4, 3.0, 9.0)], 5)
     graph = Graph(**{**graph, "x": torch.zeros(5, 4), "bins": torch.tensor([0, 1, 2, 3])})
     snapshots = (cutter := stream(steps=3)).snapshots(graph)
@@ -149,15 +150,15 @@ def test_degrees_are_those_among_a_clients_own_vertices() -> None:
     assert second[0].ahead[1]["x"].argmax(1).tolist() == [0, 0]
 
 
-def test_shares_divide_the_vertices_once_for_all_snapshots() -> None:
+def test_shares_divide_the_nodes_once_for_all_snapshots() -> None:
     told = enough([(a, (a + 3) % N, float(a), 30.0) for a in range(N)])
     snapshots, _, periods = cut_up(told, scored="split")
     for own in periods:
         assert not any(period.ahead for period in own)
         for period in own:
             graph, whole = period.graph, own[-1].graph
-            later = dict(zip(whole["vertex"].tolist(), range(len(whole["y"])), strict=True))
-            rows = torch.tensor([later[vertex] for vertex in graph["vertex"].tolist()], dtype=torch.long)
+            later = dict(zip(whole["node"].tolist(), range(len(whole["y"])), strict=True))
+            rows = torch.tensor([later[node] for node in graph["node"].tolist()], dtype=torch.long)
             for split in ("train", "val", "test"):
                 assert torch.equal(graph[split], whole[split][rows])  # type: ignore[literal-required]
     total = {split: sum(int(own[-1].graph[split].sum()) for own in periods) for split in ("train", "val", "test")}  # type: ignore[literal-required]
@@ -168,11 +169,11 @@ def test_shares_divide_the_vertices_once_for_all_snapshots() -> None:
 def test_fewer_labels_leave_train_only_and_the_same_ones_at_all_times() -> None:
     told = enough([(a, (a + 3) % N, 0.0, 30.0) for a in range(N)])
     whole, half = (cut_up(told, split=SplitOptions(labels=share))[2] for share in (1.0, 0.5))
-    kept = {int(v) for own in half for v in own[0].graph["vertex"][own[0].graph["train"]]}
-    assert 0 < len(kept) < sum(period.training_vertices for period in [own[0] for own in whole])
+    kept = {int(v) for own in half for v in own[0].graph["node"][own[0].graph["train"]]}
+    assert 0 < len(kept) < sum(period.training_nodes for period in [own[0] for own in whole])
     for full, thin in zip(whole, half, strict=True):
         for before, after in zip(full, thin, strict=True):
-            assert set(after.graph["vertex"][after.graph["train"]].tolist()) <= kept
+            assert set(after.graph["node"][after.graph["train"]].tolist()) <= kept
             for one, other in zip(before.ahead, after.ahead, strict=True):
                 assert torch.equal(one["val"], other["val"])
                 assert torch.equal(one["test"], other["test"])
@@ -191,9 +192,9 @@ def test_graphs_that_cannot_be_cut_are_reported_with_the_remedy() -> None:
     assert Static().snapshots(drawn(20, 2, 0)) is None
 
 
-@pytest.mark.parametrize("options", [{"steps": None}, {"step": 5.0}, {"steps": None, "step": 0.0}], ids=str)
+@pytest.mark.parametrize("options", [{"steps": None}, {"step": 5.0}], ids=str)
 def test_windows_are_told_in_exactly_one_way(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"give one of 'steps'|longer than zero"):
+    with pytest.raises(ValueError, match="give one of 'steps'"):
         stream(**options)
 
 
@@ -215,7 +216,7 @@ def test_the_server_overlooks_the_whole_graph() -> None:
         assert np.array_equal(owner >= 0, snapshot["arrived"].numpy())
         if t < 4:
             for client, own in enumerate(made.periods):
-                assert own[t].graph["vertex"].tolist() == np.flatnonzero(owner == client).tolist()
+                assert own[t].graph["node"].tolist() == np.flatnonzero(owner == client).tolist()
     owners = overview.owners[0][overview.snapshots[0]["edges"].numpy()]
     inside = int((owners[0] == owners[1]).sum())
     assert inside == sum(own[0].graph["edges"].shape[1] for own in made.periods)
@@ -274,7 +275,7 @@ def test_a_whole_run_trains_on_each_snapshot_and_scores_on_later_ones(tmp_path: 
     assert sorted((row["client"], row["period"]) for row in arrivals) == [(k, t) for k in range(5) for t in range(4)]
 
 
-def test_clients_without_a_vertex_take_part(tmp_path: Path) -> None:
+def test_clients_without_a_node_take_part(tmp_path: Path) -> None:
     many = {"count": 45, "speed": "100 kFLOP/s"}
     row = whole_run(tmp_path / "run", clients=many)
     assert row["status"] == "done"
@@ -296,20 +297,20 @@ def test_a_scenario_in_yaml_runs_from_the_command_line(tmp_path: Path, monkeypat
 
 
 def test_scores_equal_those_of_each_later_graph_alone(tmp_path: Path) -> None:
-    from fedsim.learner.plans import Plans
+    from fedsim.learner.scoring.plans import Plans
 
     period = described(2).periods[0][1]
-    assert period.scored("train") == (period.graph,)
-    assert period.scored("val") == period.scored("test") == period.ahead
-    plain = Period(0, period.graph)
-    assert plain.scored("test") == (period.graph,)
-    plans = Plans({}, NodeClassification(), Local(), ["train", "val", "test"])
+    plain, splits = Period(0, period.graph), splits_by_name("train", "val", "test")
+    assert splits["train"].graphs(period) == (period.graph,)
+    assert splits["val"].graphs(period) == splits["test"].graphs(period) == period.ahead
+    assert splits["test"].graphs(plain) == (period.graph,)
+    plans = Plans({}, NodeClassification(), Local(), splits)
     plan = plans.of(True, [(0, period, 1), (1, plain, 1)])
     sizes = [len(graph["y"]) for graph in (period.graph, *period.ahead)]
     rows, owner = plan.rows["test"]
     assert owner.unique().tolist() == [0]
     assert torch.equal(rows, torch.arange(sizes[2]) + sizes[0] + sizes[1])
-    assert torch.equal(plan.graph["y"][plan.rows["val"][0]], period.ahead[0]["y"])
+    assert torch.equal(plan.joined.graph["y"][plan.rows["val"][0]], period.ahead[0]["y"])
     assert [len(plan.rows["train"][0])] == [2 * sizes[0]]
 
 
@@ -353,7 +354,7 @@ def test_a_table_tells_of_each_partition_and_the_server_is_billed_for_what_was_r
         assert (row["edges"], row["cut"], row["largest"]) == (
             edges.shape[1] // 2, edges.shape[1] // 2 - sum(inside), max(inside),
         )  # fmt: skip
-        assert (row["vertices"], row["owners"]) == ((owner >= 0).sum(), len({*owner[owner >= 0]}))
+        assert (row["nodes"], row["owners"]) == ((owner >= 0).sum(), len({*owner[owner >= 0]}))
         before = made.overview.owners[max(0, t - 1)]
         assert row["moved"] == ((owner != before) & (owner >= 0) & (before >= 0)).sum()
         assert row["scanned"] == made.overview.scanned[t] > 0

@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -13,23 +14,23 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch import Tensor
 
-from fedsim.core.units import Updates
 from fedsim.data.graph import Graph, Period, graph_of, sparse_if_worth
-from fedsim.data.sparsity import fewer_edges, fewer_features, fewer_labels
-from fedsim.data.split import SplitOptions, split_all
-from fedsim.point.prepared import periods_of
-from fedsim.scenario import find
-from fedsim.scenario.client_data import Data, Keep
+from fedsim.data.graphs.sparsity import fewer
+from fedsim.data.graphs.split import SplitOptions, split_all
+from fedsim.point.build.prepared import periods_of
+from fedsim.scenario.learning import Data, Keep
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find
 
 Thin = Callable[[Sequence[Graph], float, Callable[[str], np.random.Generator]], list[Graph]]
+fewer_features, fewer_edges, fewer_labels = (partial(fewer, kind) for kind in ("features", "edges", "labels"))
 KINDS: list[Thin] = [fewer_features, fewer_edges, fewer_labels]
 shares = st.floats(0.01, 1.0)
 few = settings(deadline=None, max_examples=25)
 
 
 def trained(graph: Graph) -> Graph:
-    """Return the graph with two thirds of its vertices to train on."""
+    """Return the graph with two thirds of its nodes to train on."""
     return split_all([graph], SplitOptions(0.67, 0.2), names_to_streams(3))[0]
 
 
@@ -40,7 +41,7 @@ def stored(graph: Graph) -> Graph:
 
 
 def items(graph: Graph) -> list[set[Any]]:
-    """Return what each kind can take: non-zero entries with their values, directed edges, vertices to train on."""
+    """Return what each kind can take: non-zero entries with their values, directed edges, nodes to train on."""
     x = graph["x"].to_dense()
     entries = {(*at, float(x[tuple(at)])) for at in x.nonzero().tolist()}
     return [entries, set(map(tuple, graph["edges"].T.tolist())), set(graph["train"].nonzero().squeeze(1).tolist())]
@@ -144,7 +145,7 @@ def test_a_client_and_a_kind_have_a_stream_of_their_own() -> None:
 @pytest.mark.parametrize("name", [name for name in find.names("stream") if name != "snapshots"])  # see test_snapshots
 def test_in_every_stream_labels_leave_train_only(name: str, numpy_seed: int | None) -> None:
     some = [drawn(200, 4, seed, edges=400) for seed in range(2)]
-    stream = find.build("stream", Part(name=name), every=Updates(1))
+    stream = find.build("stream", Part(name=name, options={"every": "1 updates"} if name != "static" else {}))
 
     def prepared(share: float) -> list[Period]:
         split = SplitOptions(0.5, 0.2, numpy_seed, labels=share)
@@ -156,7 +157,7 @@ def test_in_every_stream_labels_leave_train_only(name: str, numpy_seed: int | No
         assert items(little.graph)[2] <= items(many.graph)[2] <= items(before.graph)[2]
         for key in ("x", "edges", "y", "val", "test"):
             assert torch.equal(little.graph[key], before.graph[key])  # type: ignore[literal-required]
-    counts = [sum(period.training_vertices for period in periods) for periods in (whole, most, least)]
+    counts = [sum(period.training_nodes for period in periods) for periods in (whole, most, least)]
     assert within_binomial(counts[1], counts[0], 0.6)
     assert within_binomial(counts[2], counts[0], 0.2)
 
@@ -166,15 +167,17 @@ def test_how_a_client_meets_its_data_does_not_decide_which_labels_it_has() -> No
     split = SplitOptions(0.5, 0.2, 2025, labels=0.4)
     kept = []
     for order in ("same", "numpy"):
-        part = Part(name="class_incremental", options={"classes": 2, "edges": "kept", "order": order})
-        (own,) = find.build("stream", part, every=Updates(1)).prepare(some, split, names_to_streams(6))
+        part = Part(
+            name="class_incremental", options={"every": "1 updates", "classes": 2, "edges": "kept", "order": order}
+        )
+        (own,) = find.build("stream", part).prepare(some, split, names_to_streams(6))
         kept.append(torch.stack([period.graph["train"] for period in own]).any(0))
     assert torch.equal(*kept)
 
 
 def periods(keep: dict[str, float]) -> list[list[Period]]:
     """Return the periods of two clients of a small drawn graph, as a scenario with this `data.keep` has them."""
-    dataset = {"name": "synthetic", "vertices": 300, "classes": 4, "features": 8}
+    dataset = {"name": "synthetic", "nodes": 300, "classes": 4, "features": 8}
     stream = {"name": "class_incremental", "classes": 2, "every": "1 updates"}
     data = Data.model_validate({"dataset": dataset, "partition": "random", "keep": keep, "stream": stream})
     return periods_of(data.model_dump_json(), 2, 0, Path(), "cpu")[0]

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.data.datasets.planetoid import Planetoid
-from fedsim.data.graph import Graph, graph_of
+from fedsim.data.graph import Graph, classes_of, graph_of
+from fedsim.data.graphs.split import SplitOptions, floor_share, official, split, split_all
 from fedsim.data.partition import cut
 from fedsim.data.partitions.openfgl_louvain import OpenfglLouvain
-from fedsim.data.split import SplitOptions, classes_of, floor_share, official, split, split_all, split_whole
 
 percent = st.integers(0, 100)
 
@@ -58,18 +58,18 @@ def test_a_client_can_be_divided_whatever_its_classes(graph: Graph, seed: int) -
 def test_a_rare_class_can_train_only_where_classes_do_not_matter() -> None:
     graph = graph_of(torch.ones(10, 1), torch.zeros(2, 0), torch.arange(10) % 5)
     assert split(graph, 0.2, 0.4, np.random.default_rng(0))["train"].sum() == 0
-    drawn_ones = [split_whole(graph, 0.2, 0.4, np.random.default_rng(seed))["train"] for seed in range(20)]
+    drawn_ones = [split(graph, 0.2, 0.4, np.random.default_rng(seed), by="client")["train"] for seed in range(20)]
     assert all(train.sum() == 2 for train in drawn_ones)
     assert torch.stack(drawn_ones).any(0).all()
 
 
-def test_unlabelled_vertices_are_in_no_mask() -> None:
+def test_unlabelled_nodes_are_in_no_mask() -> None:
     graph = graph_of(torch.ones(4, 1), torch.zeros(2, 0), torch.tensor([-1, 0, 0, -1]))
     done = split(graph, 0.5, 0.0, np.random.default_rng(0))
     assert (done["train"] | done["val"] | done["test"]).tolist() == [False, True, True, False]
 
 
-def test_a_graph_without_vertices_splits_into_nothing() -> None:
+def test_a_graph_without_nodes_splits_into_nothing() -> None:
     empty = graph_of(torch.ones(0, 1), torch.zeros(2, 0), torch.zeros(0))
     assert split(empty, 0.2, 0.4, np.random.default_rng(0))["train"].shape == (0,)
     assert classes_of([empty]) == 0

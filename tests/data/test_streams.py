@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from fedsim.core.errors import ScenarioError
 from fedsim.core.units import Updates
 from fedsim.data.graph import Graph, Period, graph_of, induced
-from fedsim.data.split import SplitOptions, official, split_all
+from fedsim.data.graphs.split import SplitOptions, official, split_all
 from fedsim.data.streams.class_incremental import ClassIncremental
 from fedsim.data.streams.static import Static
 

@@ -8,8 +8,8 @@ import small_points
 import torch
 from fake_world import lab
 
-from analysis.summarise import summarise
-from fedsim.core.record import Arrival
+from analysis.measures.summarise import summarise
+from fedsim.core.record import ArrivalRow
 from fedsim.core.units import clock
 from fedsim.data.graph import Period, graph_of
 from fedsim.data.streams.class_incremental import ClassIncremental
@@ -32,7 +32,7 @@ def test_what_arrives_during_training_is_seen_by_the_next_job() -> None:
     here.run()
     assert [promise.job.period for promise in here.backend.promises] == [0, 1, 2]
     assert [span.start for span in here.spans] == pytest.approx([0, 4, 8], abs=0.01)
-    assert [(row.time, row.period) for row in here.of(Arrival)] == [(0, 0), (3, 1), (6, 2)]
+    assert [(row.time, row.period) for row in here.of(ArrivalRow)] == [(0, 0), (3, 1), (6, 2)]
 
 
 def test_with_slow_links_there_are_fewer_updates_between_the_same_arrivals(tmp_path: Path) -> None:
@@ -62,15 +62,12 @@ def test_a_period_is_scored_when_it_arrives_and_nothing_else_changes(tmp_path: P
     assert (first["period"] == first["seen"]).all()
     moments = set(first[["time", "client", "period", "version"]].itertuples(index=False, name=None))
     assert moments <= set(arrivals.itertuples(index=False, name=None))
-    assert len(moments) > 5  # all that have vertices to be scored on
+    assert len(moments) > 5  # all that have nodes to be scored on
     begun = first[first["time"] == 0]
     assert set(begun["version"]) == {0}
     head: dict[str, Any] = {"model": "global", "metric": "accuracy", "target": None}
     without = scores[scores["period"] < scores["seen"]]
-    one, other = (
-        summarise(tables["transfers"], tables["updates"], table, **head, arrivals=arrivals)
-        for table in (scores, without)
-    )
+    one, other = (summarise({**tables, "scores": table}, **head) for table in (scores, without))
     assert one["prequential"] == row["prequential"] is not None
     assert {**one, "prequential": None} == other
 

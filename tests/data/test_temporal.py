@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fedsim.data.graph import Graph, induced, to_device, with_keys, with_masks
 from fedsim.data.partition import cut
-from fedsim.data.temporal import Overview, events, evolving, owners_of, recorded
-from fedsim.data.windows import bounds_of, by_degree, changed_locally, flattened, merged, snapshots_of
+from fedsim.data.time.temporal import Overview, events, evolving, owners_of, recorded
+from fedsim.data.time.windows import bounds_of, by_degree, changed_locally, flattened, merged, snapshots_of
 
 N = 12
 
@@ -36,7 +36,7 @@ def test_snapshots_have_the_edges_that_a_brute_force_count_finds(told: list[Stre
     for snapshot, wanted in zip(found, brute(told, bounds.tolist(), window), strict=True):
         mine = listed(snapshot)
         assert sorted(wanted) == mine  # each once, both directions, no self loop, sorted
-        assert snapshot["vertex"].tolist() == list(range(N))
+        assert snapshot["node"].tolist() == list(range(N))
 
 
 @given(told=entries, step=st.sampled_from([1.0, 2.5, 4.0, 7.0, 100.0]))
@@ -55,7 +55,7 @@ def test_windows_of_a_given_length_cover_everything(told: list[Stretch], step: f
 
 @given(told=entries, steps=st.integers(2, 8), window=st.integers(1, 3))
 @settings(max_examples=60, deadline=None)
-def test_changed_and_arrived_are_what_a_slow_look_at_each_vertex_finds(
+def test_changed_and_arrived_are_what_a_slow_look_at_each_node_finds(
     told: list[Stretch], steps: int, window: int
 ) -> None:
     graph = graph_of_stretches(told, N)
@@ -83,7 +83,7 @@ def test_the_ends_of_a_removed_edge_have_changed() -> None:
     assert [seeds.tolist() for seeds in Overview(snapshots, []).seeds] == [[0, 1, 2, 3], [], [0, 1, 3, 4]]
 
 
-def test_an_owner_receives_its_own_edges_and_vertices_that_come_to_it() -> None:
+def test_an_owner_receives_its_own_edges_and_nodes_that_come_to_it() -> None:
     entry = [(0, 1, 0.0, 1.0), (1, 2, 0.0, 1.0), (3, 4, 1.0, np.inf), (2, 3, 0.0, np.inf)]
     graph = graph_of_stretches(entry, 5, span=(0.0, 2.0), born=np.zeros(5))
     snapshots = snapshots_of(graph, bounds_of(graph, 2, None))
@@ -149,34 +149,34 @@ def test_the_union_of_all_snapshots_is_the_graph_without_time(told: list[Stretch
 
 def numbered(seed: int) -> Graph:
     graph = drawn(20, 3, seed)
-    return with_keys(graph, {"vertex": torch.arange(20) * 10, "changed": torch.arange(20) % 3 == 0})
+    return with_keys(graph, {"node": torch.arange(20) * 10, "changed": torch.arange(20) % 3 == 0})
 
 
-def test_what_belongs_to_vertices_follows_them() -> None:
+def test_what_belongs_to_nodes_follows_them() -> None:
     graph, rows = numbered(4), np.array([7, 3, 11])
     part = induced(graph, rows)
-    assert part["vertex"].tolist() == [70, 30, 110]
+    assert part["node"].tolist() == [70, 30, 110]
     assert part["changed"].tolist() == [False, True, False]
     first, second = cut(graph, [rows, np.array([0])])
-    assert all(torch.equal(first[key], part[key]) for key in ("vertex", "changed"))  # type: ignore[literal-required]
-    assert second["vertex"].tolist() == [0]
+    assert all(torch.equal(first[key], part[key]) for key in ("node", "changed"))  # type: ignore[literal-required]
+    assert second["node"].tolist() == [0]
     masked = with_masks(part, part["changed"], part["changed"], part["changed"])
-    assert torch.equal(masked["vertex"], part["vertex"])
+    assert torch.equal(masked["node"], part["node"])
     plain = drawn(20, 3, 4)
     assert same(induced(plain, rows), part)
-    assert "vertex" not in induced(plain, rows)
+    assert "node" not in induced(plain, rows)
 
 
 def test_graphs_that_share_tensors_share_them_on_another_device() -> None:
     graph, moved = numbered(1), {}  # type: ignore[var-annotated]
     masked = with_masks(graph, graph["val"], graph["train"], graph["test"])
     one, other = (to_device(each, "meta", moved) for each in (graph, masked))
-    assert one["y"].device == other["vertex"].device == torch.device("meta")
+    assert one["y"].device == other["node"].device == torch.device("meta")
     assert one["edges"] is other["edges"]
     assert one["train"] is other["val"]
 
 
-def test_owners_are_told_vertex_by_vertex() -> None:
+def test_owners_are_told_node_by_node() -> None:
     assert owners_of([np.array([2, 0]), np.array([], dtype=np.int64), np.array([3])], 5).tolist() == [0, -1, 0, 2, -1]
 
 
@@ -187,7 +187,7 @@ def test_cut_lets_clients_be_empty_where_they_may() -> None:
     assert [len(part["y"]) for part in cut(drawn(6, 2, 0), [none], empty=True)] == [0]
 
 
-def test_a_vertex_that_comes_without_an_edge_has_changed() -> None:
+def test_a_node_that_comes_without_an_edge_has_changed() -> None:
     graph = graph_of_stretches([(0, 1, 0.0, np.inf)], 3, span=(0.0, 3.0), born=np.array([0.0, 0.0, 1.0]))
     snapshots = snapshots_of(graph, bounds_of(graph, 3, None))
     assert [snapshot["arrived"].tolist() for snapshot in snapshots] == [[1, 1, 0], [1, 1, 1], [1, 1, 1]]

@@ -25,7 +25,7 @@ def test_packages_hold_each_clients_own_data(tmp_path, capsys):
     assert len({*sizes}) > 1
     rows = [row for own in owns for period in own.periods for row in map(bytes, period.graph["x"].numpy())]
     assert len(rows) == sum(sizes)
-    assert len({*rows}) > 0.99 * len(rows)  # nobody has another one's vertices, but for equal digits
+    assert len({*rows}) > 0.99 * len(rows)  # nobody has another one's nodes, but for equal digits
 
 
 def test_what_is_no_package_is_told(tmp_path):
@@ -44,10 +44,10 @@ def test_what_is_no_package_is_told(tmp_path):
         (["nowhere.yaml"], "nowhere.yaml"),
         ([PILOT, "--set", "protocol={name: gossip, rounds: 2}", "--set", "network={latency: 1 ms, uplink: 1 Mbit/s, "
           "downlink: 1 Mbit/s, topology: {name: peers, graph: ring}}"], "protocol: 'gossip' is not deployed"),
-        ([PILOT, "--set", "grid.seed=[0, 1]", "--package", "unused"], "has 2 points"),
-        ([PILOT, "--set", "data.dataset={name: drifting, vertices: 200, edges: 800, classes: 3, snapshots: 5}", "--set",
+        ([PILOT, "--set", "grid.seed=[0, 1]", "--package", "unused"], "has 2 runs"),
+        ([PILOT, "--set", "data.dataset={name: drifting, nodes: 200, edges: 800, classes: 3, snapshots: 5}", "--set",
           "data.partition={name: louvain, each_snapshot: true}", "--set", "data.stream={name: snapshots, steps: 4, "
-          "every: 2 updates}", "--set", "measure.splits=[test]", "--package", "unused"], "vertices get other owners"),
+          "every: 2 updates}", "--set", "measure.splits=[test]", "--package", "unused"], "nodes get other owners"),
     ],
 )  # fmt: skip
 def test_mistakes_have_one_message_and_exit_code_2(words, says, capsys, tmp_path, monkeypatch):

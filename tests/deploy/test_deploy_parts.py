@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.core import wire
-from fedsim.deploy import trees
-from fedsim.deploy.offsets import Offsets
-from fedsim.deploy.post import Brought, Post
-from fedsim.deploy.question import WORK, Answer, Question, pack, unpack
+from fedsim.deploy import messages
+from fedsim.deploy.host import Offsets
+from fedsim.deploy.messages import WORK, Delivered, Post, Question, Response, pack, unpack
 from fedsim.deploy.real_time import Inbox, RealTime
-from fedsim.deploy.uptime import STAT
+from fedsim.deploy.worker import STAT
 
 SECONDS = st.floats(0.001, 10)
 
@@ -45,9 +44,9 @@ def test_equal_ways_tell_the_offset_and_clocks_that_agree_are_left_alone(way, wo
 def test_questions_and_answers_arrive_as_they_were_sent(step, seed, message, asks):
     question = Question(WORK, step, 2, seed, 7, message, asks)
     assert unpack(Question, pack(question)) == question
-    answer = Answer(3, message, 1.5, 2.5, 3.5, 1e9, 0.25, step)
-    assert unpack(Answer, pack(answer)) == answer
-    assert math.isnan(unpack(Answer, pack(replace(answer, loss=math.nan))).loss)
+    answer = Response(3, message, 1.5, 2.5, 3.5, 1e9, 0.25, step)
+    assert unpack(Response, pack(answer)) == answer
+    assert math.isnan(unpack(Response, pack(replace(answer, loss=math.nan))).loss)
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\0\0\1", wire.encode({"what": "work"}), wire.encode(3)])
@@ -58,7 +57,7 @@ def test_other_bytes_are_refused(data):
 
 def test_arrays_arrive_as_tensors():
     tree = {"a": torch.arange(6.0).reshape(2, 3).T, "b": [np.int64([1, 2]), (True, None, 2.5)], "c": "text"}
-    found = trees.tensors(wire.decode(wire.encode(tree)), "cpu")
+    found = messages.tensors(wire.decode(wire.encode(tree)), "cpu")
     assert torch.equal(found["a"], tree["a"])
     assert found["b"][0].tolist() == [1, 2]
     assert found["b"][1] == (True, None, 2.5)
@@ -78,7 +77,7 @@ class Slow(Post):
     def poll(self, seconds):
         time.sleep(min(seconds, 0.005))
         now = time.monotonic()
-        found = [Brought(number, b"yes") for due, number in self.due if due <= now]
+        found = [Delivered(number, b"yes") for due, number in self.due if due <= now]
         self.due = [(due, number) for due, number in self.due if due > now]
         return found
 
@@ -127,7 +126,7 @@ def test_a_timeout_begins_when_it_is_asked_for():
 
 @pytest.mark.skipif(not STAT.exists(), reason="this system does not tell when a process began")
 def test_a_process_knows_for_how_long_it_has_been_running():
-    code = "import time; time.sleep(0.3); from fedsim.deploy.uptime import uptime; print(uptime())"
+    code = "import time; time.sleep(0.3); from fedsim.deploy.worker import uptime; print(uptime())"
     began = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 0.3 <= float(done.stdout) <= time.monotonic() - began + 0.02

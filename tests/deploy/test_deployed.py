@@ -8,13 +8,13 @@ import small_points
 from deploy_here import deploy
 
 from fedsim.core.errors import UserError
-from fedsim.deploy import fits
-from fedsim.deploy.assemble import packages
+from fedsim.deploy.__main__ import check_deployable
 from fedsim.deploy.host import ClientFault
+from fedsim.deploy.run import packages
 from fedsim.deploy.worker import Worker
-from fedsim.point.parts import Parts
-from fedsim.scenario import find
+from fedsim.point.build.parts import Parts
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find
 
 KEYS = ("version", "client", "period", "seen", "model", "split", "metric")
 GIVEN = {  # what knows no edges between clients, and takes less time
@@ -22,6 +22,7 @@ GIVEN = {  # what knows no edges between clients, and takes less time
     "dg_colearn": {"name": "dg_colearn", "exchange": "none"},
     "fed_gcn": {"name": "fed_gcn", "hops": 0},
     "llcg": {"name": "llcg", "corrections": 0},
+    "fedsage_plus": {"name": "fedsage_plus", "generator_epochs": 2, "narrow": 32, "wide": 64},
 }
 ROUNDED = {"target": 2}  # scores that may differ: an array arrives row by row, and products of it sum in another order
 SILENT = [name for name in find.names("algorithm") if not find.find("algorithm", Part(name=name), name).talks]
@@ -111,10 +112,12 @@ def test_who_is_later_than_the_deadline_does_not_count(tmp_path):
     updates = small_points.table(tmp_path / "run", "updates")
     assert (updates[0]["folded"], updates[0]["late"]) == (4, 1)
     assert 1.0 <= updates[0]["time"] < 1.5
-    fates = {line["fate"] for line in small_points.table(tmp_path / "run", "transfers") if line["src"] == 2}
-    assert fates <= {"late", "cut"}
+    transfers = small_points.table(tmp_path / "run", "transfers")
+    of_slow = [line for line in transfers if 2 in (line["src"], line["dst"])]
+    assert {line["fate"] for line in of_slow if line["src"] == 2} <= {"late", "cut"}
+    assert of_slow  # asked; how many of its answers come before the run ends depends on this machine
     assert row["late"] >= 1
-    assert len(small_points.table(tmp_path / "run", "transfers")) == 2 * 9 - 1  # one never answered
+    assert len(transfers) - len(of_slow) == 2 * 2 * 4
 
 
 @pytest.mark.parametrize(
@@ -128,22 +131,22 @@ def test_who_is_later_than_the_deadline_does_not_count(tmp_path):
 )
 def test_what_cannot_be_deployed_is_refused_with_its_key(changes, key):
     with pytest.raises(UserError) as caught:
-        fits.check(Parts(small_points.scenario(**changes)))
+        check_deployable(Parts(small_points.scenario(**changes)))
     assert str(caught.value).startswith(f"{key}: ")
 
 
 def test_a_fault_of_a_client_is_shown_and_not_taken_for_a_loss(tmp_path, monkeypatch):
     def broken(self, asked, received, up):
-        raise ZeroDivisionError("no vertex")
+        raise ZeroDivisionError("no node")
 
     monkeypatch.setattr(Worker, "_work", broken)
-    with pytest.raises(ClientFault, match=r"client \d has failed: ZeroDivisionError: no vertex"):
+    with pytest.raises(ClientFault, match=r"client \d has failed: ZeroDivisionError: no node"):
         deploy(tmp_path / "run", small_points.point())
 
 
 NUMBERED = {**small_points.PLAIN["data"], "stream": {"name": "static", "numbered": True}}
 CHANGING = {
-    "dataset": {"name": "drifting", "vertices": 120, "edges": 400, "classes": 3, "snapshots": 5, "features": 8},
+    "dataset": {"name": "drifting", "nodes": 120, "edges": 400, "classes": 3, "snapshots": 5, "features": 8},
     "partition": "random",
     "stream": {"name": "snapshots", "steps": 4, "every": "2 updates"},
 }
@@ -175,18 +178,18 @@ def test_a_client_knows_no_edges_but_its_own(tmp_path):
     sides = []
     for own in owns:
         (known,) = own.known
-        mine = {*known["vertex"][known["owner"] == own.client].tolist()}
+        mine = {*known["node"][known["owner"] == own.client].tolist()}
         edges = [tuple(edge) for edge in known["edges"].T.tolist()]
         assert all(mine & {*edge} for edge in edges)
-        assert {*known["vertex"].tolist()} == mine | {end for edge in edges for end in edge}
+        assert {*known["node"].tolist()} == mine | {end for edge in edges for end in edge}
         sides.append({edge for edge in edges if not {*edge} <= mine})
     assert sum(map(len, sides)) == 2 * len(set.union(*sides))  # each cut edge is known at both of its ends
     assert set.union(*sides)
 
 
-def test_vertices_that_change_owners_are_refused(tmp_path):
+def test_nodes_that_change_owners_are_refused(tmp_path):
     data = {**CHANGING, "partition": {"name": "louvain", "each_snapshot": True}}
-    with pytest.raises(UserError, match=r"data\.partition: vertices get other owners"):
+    with pytest.raises(UserError, match=r"data\.partition: nodes get other owners"):
         deploy(tmp_path / "run", small_points.point(data=data, model=ROLAND, algorithm="dg_colearn"))
 
 

@@ -5,15 +5,15 @@ import small_points
 from deploy_here import deploy, packed
 
 from fedsim.core.errors import UserError
-from fedsim.deploy import identity, package
-from fedsim.deploy.assemble import packages
+from fedsim.deploy import package
+from fedsim.deploy.run import packages
 
 PLAIN = small_points.PLAIN
 
 
 def described(folder, **changes):
     point = small_points.point(**changes)
-    return [identity.described(point.scenario, own) for own in packages(point.scenario, folder)]
+    return [package.described(point.scenario, own) for own in packages(point.scenario, folder)]
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_other_data_under_the_same_name_are_another_package(tmp_path, monkeypatc
     (own, *_) = packages(point.scenario, tmp_path)
     package.write(tmp_path / "client", point.scenario, own)
     scenario, read = package.read(tmp_path / "client")
-    assert identity.described(scenario, read) == identity.described(point.scenario, own)
+    assert package.described(scenario, read) == package.described(point.scenario, own)
     read.periods[0].graph["y"][0] += 1
-    differ = identity.differences(identity.described(scenario, read), identity.described(point.scenario, own))
+    differ = package.differences(package.described(scenario, read), package.described(point.scenario, own))
     assert differ == "the client's data"
 
 
@@ -72,10 +72,10 @@ def test_a_package_that_is_replaced_during_the_run_ends_it(tmp_path):
 
 def test_a_part_of_the_users_counts_by_its_code(tmp_path):
     point = small_points.point()
-    code = identity.code(point.scenario)
+    code = package.code(point.scenario)
     assert {"the code of algorithms.fedavg", "the code of fedsim.learn.models.gcn"} <= code.keys()
     assert not any("clock" in name or "net" in name.split(".") for name in code)  # these run at the server
     changed = {**code, "the code of algorithms.fedavg": "another"}
-    assert identity.differences(changed, code) == "the code of algorithms.fedavg"
+    assert package.differences(changed, code) == "the code of algorithms.fedavg"
     many = dict.fromkeys(code, "another")
-    assert identity.differences(many, code).endswith(f"and {len(code) - identity.SHOWN} more")
+    assert package.differences(many, code).endswith(f"and {len(code) - package.SHOWN} more")

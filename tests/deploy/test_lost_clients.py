@@ -10,12 +10,12 @@ from deploy_here import deploy
 
 from fedsim.core.errors import UserError
 from fedsim.core.progress import Progress
-from fedsim.deploy import channel, submit
+from fedsim.deploy import channel, federation
 
 pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[flower]'")
 
 from fedsim.deploy import flower
-from fedsim.deploy.question import WHO, Answer, Question, pack, unpack
+from fedsim.deploy.messages import WHO, Question, Response, pack, unpack
 
 ALL = {"name": "sync", "rounds": 4, "participation": 1.0}
 
@@ -57,7 +57,7 @@ class Grid:
     def _reply(self, name, node, message):
         question = unpack(Question, flower._bytes(message))
         client, package = self.nodes[node]
-        answer = Answer(client, package=package, about="" if question.what == WHO else f"node {node}")
+        answer = Response(client, package=package, about="" if question.what == WHO else f"node {node}")
         content = flower._record(pack(answer))
         return SimpleNamespace(
             content=content, has_error=lambda: False, metadata=SimpleNamespace(reply_to_message_id=name)
@@ -83,14 +83,14 @@ def asked(post, number, client):
 def test_a_supernode_that_is_started_anew_takes_its_clients_place(grid):
     post = flower.FlowerPost(grid, 2)
     [first] = asked(post, 1, 1)
-    assert unpack(Answer, first.data).about == "node 12"
+    assert unpack(Response, first.data).about == "node 12"
     grid.dead.add(12)  # killed, which Flower does not know yet
     assert asked(post, 2, 1) == []
     grid.nodes[13] = (1, "p1")
     [lost] = post.poll(0.2)
     assert (lost.number, lost.data, lost.error) == (2, None, "its SuperNode was started anew")
     [again] = asked(post, 3, 1)
-    assert unpack(Answer, again.data).about == "node 13"
+    assert unpack(Response, again.data).about == "node 13"
 
 
 def test_a_node_that_is_gone_is_a_loss_at_once(grid):
@@ -108,12 +108,12 @@ def test_a_newcomer_with_another_package_is_left_out(grid, caplog):
         post.poll(0.0)
     assert caplog.messages == ["a SuperNode for client 1 has another package than the run began with; it is left out"]
     [answer] = asked(post, 1, 1)
-    assert unpack(Answer, answer.data).about == "node 12"
+    assert unpack(Response, answer.data).about == "node 12"
 
 
 def test_a_package_that_cannot_be_read_ends_a_run_before_it_begins(grid, monkeypatch):
     monkeypatch.setattr(Grid, "_reply", lambda self, name, node, message: SimpleNamespace(
-        content=flower._record(pack(Answer(-1, refused="/data is no client's package"))), has_error=lambda: False,
+        content=flower._record(pack(Response(-1, refused="/data is no client's package"))), has_error=lambda: False,
         metadata=SimpleNamespace(reply_to_message_id=name)))  # fmt: skip
     with pytest.raises(UserError, match="a SuperNode cannot take part: /data is no client's package"):
         flower.FlowerPost(grid, 2)
@@ -129,6 +129,7 @@ def test_the_command_shows_the_news_and_the_end_of_a_log(tmp_path):
         ours.info("nothing of note")
     finally:
         ours.removeHandler(handler)
+        handler.close()
     (tmp_path / channel.PROGRESS).write_text(json.dumps([3.0, 0.5, 2]))
     seen = []
 
@@ -137,6 +138,6 @@ def test_the_command_shows_the_news_and_the_end_of_a_log(tmp_path):
             return 1
 
     with pytest.raises(UserError, match=r"its log is .*run\.log, and ends with:\none\ntwo$"):
-        submit._awaited(Ended(), tmp_path, log, seen.append)
+        federation._awaited(Ended(), tmp_path, log, seen.append)
     assert seen == [Progress(0.0, 0.0, None, 0, "client 2 is lost now")]
     assert log.exists()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.data.graph import graph_of, sparse_if_worth
-from fedsim.learn import joining, ops, tree
+from fedsim.learn.engine import joining, ops, tree
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.mlp import MLP
@@ -21,15 +21,15 @@ with warnings.catch_warnings():
 FEATURES, HIDDEN, CLASSES = 70, 8, 3
 
 
-def drawn(vertices: int, seed: int, sparse: bool = False):
-    """A random graph with isolated vertices, self loops and, where it can, edges in one direction only."""
+def drawn(nodes: int, seed: int, sparse: bool = False):
+    """A random graph with isolated nodes, self loops and, where it can, edges in one direction only."""
     g = torch.Generator().manual_seed(seed)
-    edges = torch.randint(max(vertices, 1), (2, 2 * vertices), generator=g)
-    edges = torch.unique(edges[:, (edges < max(1, vertices - 2)).all(0)], dim=1)
-    x = torch.randn(vertices, FEATURES, generator=g) * (torch.rand(vertices, FEATURES, generator=g) < 0.1)
-    y = torch.randint(CLASSES, (vertices,), generator=g)
-    train = torch.rand(vertices, generator=g) < 0.6
-    return graph_of(sparse_if_worth(x) if sparse and vertices else x, edges, y, train, ~train, ~train)
+    edges = torch.randint(max(nodes, 1), (2, 2 * nodes), generator=g)
+    edges = torch.unique(edges[:, (edges < max(1, nodes - 2)).all(0)], dim=1)
+    x = torch.randn(nodes, FEATURES, generator=g) * (torch.rand(nodes, FEATURES, generator=g) < 0.1)
+    y = torch.randint(CLASSES, (nodes,), generator=g)
+    train = torch.rand(nodes, generator=g) < 0.6
+    return graph_of(sparse_if_worth(x) if sparse and nodes else x, edges, y, train, ~train, ~train)
 
 
 def gcn_layer(p):
@@ -154,7 +154,7 @@ def test_linear_is_each_clients_own_product_whatever_the_padding(sizes, seed):
     assert close(ops.linear(graph["x"], weight, graph, bias), expected)
 
 
-def test_flops_grow_with_vertices_edges_features_and_layers():
+def test_flops_grow_with_nodes_edges_features_and_layers():
     small, large = drawn(20, 1), drawn(40, 1)
     for kind, _ in MODELS.values():
         assert 0 < kind(hidden=8).flops(small, 3) < kind(hidden=8).flops(large, 3)

@@ -8,15 +8,15 @@ import torch
 from learnlab import drawn_task
 from test_evaluate import Guess, Rows, direct, models, observer_of, periods_of, world_of
 
-from analysis.frontier import ALL_PERIODS, over_all_periods
+from analysis.measures.frontier import ALL_PERIODS, over_all_periods
 from fedsim.core.errors import ScenarioError
-from fedsim.learner import all_periods
+from fedsim.scenario.parts import find
 
 CLOCKS = {"name": "class_incremental", "classes": 1, "every": "poisson(2 s)", "offset": "uniform(0 s, 2 s)"}
 
 
 def test_both_sides_give_the_split_one_name():
-    assert all_periods.SPLIT == ALL_PERIODS
+    assert ALL_PERIODS in find.names("split")
 
 
 @pytest.mark.parametrize("as_shared", [True, False])
@@ -110,7 +110,7 @@ def test_the_end_of_the_curve_is_the_score_where_all_has_been_met(tmp_path):
 
 
 SNAPSHOTS = {
-    "dataset": {"name": "drifting", "vertices": 120, "edges": 300, "snapshots": 5, "classes": 3, "features": 6},
+    "dataset": {"name": "drifting", "nodes": 120, "edges": 300, "snapshots": 5, "classes": 3, "features": 6},
     "partition": "random", "split": {"train": 0.4, "val": 0.2, "test": 0.4},
 }  # fmt: skip
 
@@ -150,5 +150,5 @@ def test_on_snapshots_it_needs_a_test_of_their_own(tmp_path, scored):
     ],
 )  # fmt: skip
 def test_where_it_says_nothing_it_is_refused(tmp_path, changes, message):
-    with pytest.raises(ScenarioError, match=rf"measure\.splits: 'all_periods' scores the test vertices .*{message}"):
+    with pytest.raises(ScenarioError, match=rf"measure\.splits: 'all_periods' scores the test nodes .*{message}"):
         small_points.run_in(tmp_path / "run", **changes)

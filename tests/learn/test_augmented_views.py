@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from algorithms.fgssl import views
+from algorithms import fgssl as views
 from fedsim.data.graph import as_dense, graph_of, sparse_if_worth
 
 
@@ -58,7 +58,7 @@ def test_the_semantic_distance_is_the_sum_written_out():
         e = [math.exp(float(F.cosine_similarity(h[i], g[j], dim=0)) / 0.1) for j in range(5)]
         own = [j for j in range(5) if y[j] == y[i]]
         total -= sum(math.log(e[j] / sum(e)) for j in own) / len(own) / 5
-    assert float(views.semantic(h, g, torch.tensor(y), 0.1)) == pytest.approx(total, rel=1e-4)
+    assert float(views.semantic_distance(h, g, torch.tensor(y), 0.1)) == pytest.approx(total, rel=1e-4)
 
 
 def test_the_structural_distance_is_the_sum_written_out():
@@ -70,9 +70,9 @@ def test_the_structural_distance_is_the_sum_written_out():
         e = torch.stack([F.cosine_similarity(z[0], z[j], dim=0) / 0.5 for j in (1, 2, 3)])
         shares[name] = torch.softmax(e, 0)
     expected = float((shares["g"] * (shares["g"] / shares["h"]).log()).sum()) / 3  # 2 and 4: one neighbour, nothing
-    assert float(views.structural(h, g, edges, centres, 0.5)) == pytest.approx(expected, rel=1e-4)
-    assert float(views.structural(h, 3 * h, edges, centres, 0.5)) == pytest.approx(0, abs=1e-6)
-    assert float(views.structural(h, g, edges[:, :0], centres, 0.5)) == 0
+    assert float(views.structural_distance(h, g, edges, centres, 0.5)) == pytest.approx(expected, rel=1e-4)
+    assert float(views.structural_distance(h, 3 * h, edges, centres, 0.5)) == pytest.approx(0, abs=1e-6)
+    assert float(views.structural_distance(h, g, edges[:, :0], centres, 0.5)) == 0
     h.requires_grad_(True)
-    (slope,) = torch.autograd.grad(views.structural(h, g, edges, centres, 0.5), h)
+    (slope,) = torch.autograd.grad(views.structural_distance(h, g, edges, centres, 0.5), h)
     assert float(slope.norm()) > 0.01

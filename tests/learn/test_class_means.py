@@ -6,10 +6,11 @@ from learnlab import drawn, drawn_task
 
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
-from fedsim.learn import class_means, tree
 from fedsim.learn import task as tasks
+from fedsim.learn.engine import tree
 from fedsim.learn.models.evolve_gcn_o import EvolveGCNO
 from fedsim.learn.models.gcn import GCN
+from fedsim.learn.personalised import class_means
 from fedsim.learn.tasks.link_prediction import LinkPrediction
 
 
@@ -34,7 +35,7 @@ def test_a_prototype_is_the_mean_embedding_of_its_class_and_absent_classes_are_n
         assert not table[2].any()
 
 
-def test_without_a_vertex_there_is_no_prototype():
+def test_without_a_node_there_is_no_prototype():
     graph, task = drawn(8, 1), drawn_task()
     sent = class_means.of(task, task.init(), graph, torch.zeros_like(graph["train"]), counted=True)
     assert [len(value) for value in sent.values()] == [0, 0, 0]

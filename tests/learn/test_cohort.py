@@ -10,13 +10,13 @@ from learnlab import drawn, drawn_task, largest_gap
 from fedsim.core import wire
 from fedsim.core.seeds import Streams
 from fedsim.data.graph import Period
-from fedsim.learn import tree
 from fedsim.learn.algorithm import Algorithm, Fit, Job
-from fedsim.learn.cohort import Cohort
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.training import Trainer
-from fedsim.learner.trained import Trained
-from fedsim.learner.upload import Upload
+from fedsim.learn.engine import tree
+from fedsim.learn.engine.cohort import JobQueue
+from fedsim.learn.engine.optimiser import Adam
+from fedsim.learn.engine.training import Trainer
+from fedsim.learner.client import Upload
+from fedsim.learner.live import Live
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Hall:
     def __init__(self, *, batch=True, sizes=(8, 5, 13), **options):
         self.algorithm = within(Notebook(**options), drawn_task())
         self.trainer = Counting(Adam(0.05), 2)
-        self.cohort = Cohort(self.algorithm, self.trainer, batch=batch)
-        self.trained = Trained(self.algorithm, self.cohort, Streams(0))
-        self.hosts = [self.trained.clients[k] for k in range(len(sizes))]
+        self.cohort = JobQueue(self.algorithm, self.trainer, batch=batch)
+        self.learner = Live(self.algorithm, self.cohort, Streams(0), None)
+        self.hosts = [self.learner.clients[k] for k in range(len(sizes))]
         self.begun = [0 for _ in sizes]
         for k, n in enumerate(sizes):
             self.hosts[k].arrive(Period(0, drawn(n, k)))
@@ -76,7 +76,7 @@ class Hall:
     def begin(self, client):
         self.begun[client] += 1
         seed = 100 * client + self.begun[client]
-        (upload,), _ = self.trained.work([client], "train", [self.model], [seed], travels=True)
+        (upload,), _ = self.learner.begin([client], "train", [self.model], [seed], travels=True)
         return upload.promise
 
     def finish(self, client, promise):
@@ -199,7 +199,7 @@ def test_work_that_only_returns_needs_no_trainer():
             return {"update": job.download["model"]}
 
     hall = Hall()
-    cohort = Cohort(within(Plain(), hall.algorithm.task), hall.trainer)
+    cohort = JobQueue(within(Plain(), hall.algorithm.task), hall.trainer)
     assert cohort.submit(hall.job(0)).value() == {"update": hall.model["model"]}
     assert hall.trainer.calls == 0
 
@@ -220,7 +220,7 @@ def test_extra_steps_are_billed_beside_the_training_whatever_the_number_of_local
     hall = Hall()
     algorithm = within(Extra(), hall.algorithm.task)
     job = hall.job(0)
-    flops = Cohort(algorithm, Counting(Adam(0.05), steps)).flops(job)
+    flops = JobQueue(algorithm, Counting(Adam(0.05), steps)).flops(job)
     assert flops == algorithm.task.flops(job.data) * (2 * steps + 7)
 
 

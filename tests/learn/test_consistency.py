@@ -4,8 +4,8 @@ import pytest
 import torch
 from learnlab import drawn, drawn_task
 
-from algorithms.ghost import consistency
-from fedsim.learn import tree
+from algorithms.ghost import teaching
+from fedsim.learn.engine import tree
 from fedsim.learn.model import plain
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
@@ -40,7 +40,7 @@ def by_hand(model, params, graph, loops):
 @pytest.mark.parametrize("model", [GCN(hidden=5), GCN(hidden=4, layers=3), SAGE(hidden=5), GAT(hidden=5)], ids=repr)
 def test_every_layer_is_measured_as_written(model, loops):
     model, params, graph = parts(model)
-    found = consistency.measures(model, tree.stack([params]), graph, self_loops=loops)
+    found = teaching.measures(model, tree.stack([params]), graph, self_loops=loops)
     assert len(found) == model.layers
     assert [float(one) for one in found] == pytest.approx(by_hand(model, params, graph, loops), rel=1e-4)
 
@@ -48,7 +48,7 @@ def test_every_layer_is_measured_as_written(model, loops):
 def test_the_last_layer_is_the_output_itself():
     model, params, graph = parts()
     stacked = tree.stack([params])
-    outputs = consistency.layers(model, stacked, graph)
+    outputs = teaching.layers(model, stacked, graph)
     torch.testing.assert_close(outputs[-1], model.forward(stacked, graph))
     torch.testing.assert_close(outputs[0], model.embed(stacked, graph))
     assert float(outputs[-1].min()) < 0 <= float(outputs[0].min())
@@ -56,12 +56,12 @@ def test_the_last_layer_is_the_output_itself():
 
 def test_importance_is_the_sum_of_the_slopes_sizes():
     model, params, graph = parts()
-    found = consistency.importance(model, params, graph)
+    found = teaching.importance(model, params, graph)
 
     def layerwise(name, key, place, step):
         moved = tree.transform(torch.clone, params)
         moved[name][key][place] += step
-        return torch.stack(consistency.measures(model, tree.stack([moved]), graph)).double()
+        return torch.stack(teaching.measures(model, tree.stack([moved]), graph)).double()
 
     for name, key, place in (("layer1", "weight", (2, 3)), ("layer1", "bias", (1,)), ("layer2", "weight", (4, 0))):
         rise = (layerwise(name, key, place, 1e-2) - layerwise(name, key, place, -1e-2)) / 2e-2
@@ -74,8 +74,8 @@ def test_importance_is_the_sum_of_the_slopes_sizes():
 
 def test_both_layers_count_and_dropout_does_not():
     model, params, graph = parts(GCN(hidden=5, dropout=0.9))
-    found = consistency.importance(model, params, graph)
-    again = consistency.importance(GCN(hidden=5, dropout=0.0), params, graph)
+    found = teaching.importance(model, params, graph)
+    again = teaching.importance(GCN(hidden=5, dropout=0.0), params, graph)
     assert torch.equal(found["layer1"]["weight"], again["layer1"]["weight"])
     assert float(found["layer2"]["weight"].sum()) > 0  # only the last layer's measure depends on it
     assert not any(leaf.requires_grad for leaf in tree.leaves(params))
@@ -90,14 +90,14 @@ def test_the_scale_does_not_hang_on_how_often_a_graph_is_there():
         "sizes": torch.tensor([2 * n]),
         **{name: torch.cat([graph[name]] * 2) for name in ("train", "val", "test")},
     }  # fmt: skip
-    one, two = (consistency.importance(model, params, g) for g in (graph, twice))
+    one, two = (teaching.importance(model, params, g) for g in (graph, twice))
     torch.testing.assert_close(one["layer1"]["weight"], two["layer1"]["weight"], rtol=1e-4, atol=1e-4)
 
 
 def test_without_an_edge_nothing_matters():
     model, params, graph = parts()
     graph = {**{k: v for k, v in graph.items() if k != "layout"}, "edges": torch.zeros(2, 0, dtype=torch.long)}
-    assert all(float(leaf.abs().sum()) == 0 for leaf in tree.leaves(consistency.importance(model, params, graph)))
+    assert all(float(leaf.abs().sum()) == 0 for leaf in tree.leaves(teaching.importance(model, params, graph)))
 
 
 def test_only_plain_layers_suit():

@@ -4,11 +4,11 @@ import pytest
 import torch
 from learnlab import drawn, drawn_task, job_of, largest_gap
 
-from fedsim.learn import tree
 from fedsim.learn.algorithm import Fit
+from fedsim.learn.engine import tree
+from fedsim.learn.engine.optimiser import SGD, Adam
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.optimiser import SGD, Adam
-from fedsim.learn.training import Trainer
 
 STEPS, CLIP = 5, 0.05
 TASK = drawn_task(GCN(hidden=5, dropout=0.0))

@@ -9,26 +9,26 @@ from sklearn.metrics import average_precision_score
 
 from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import Graph, graph_of
-from fedsim.data.temporal import Overview
-from fedsim.learn import crossing
+from fedsim.data.time.temporal import Overview
+from fedsim.learner.scoring.splits import across as crossing
 
 
-def world(vertices=60, clients=3, seed=0):
+def world(nodes=60, clients=3, seed=0):
     rng = np.random.default_rng(seed)
-    ends = rng.integers(0, vertices, (2, 150))
+    ends = rng.integers(0, nodes, (2, 150))
     ends = ends[:, ends[0] != ends[1]]
     edges = torch.from_numpy(np.concatenate([ends, ends[::-1]], axis=1))
-    snapshot = graph_of(torch.zeros(vertices, 1), edges, torch.zeros(vertices, dtype=torch.long))
-    snapshot = Graph(**{**snapshot, "changed": torch.ones(vertices, dtype=torch.bool)})
-    owner = rng.integers(-1, clients, vertices)
+    snapshot = graph_of(torch.zeros(nodes, 1), edges, torch.zeros(nodes, dtype=torch.long))
+    snapshot = Graph(**{**snapshot, "changed": torch.ones(nodes, dtype=torch.bool)})
+    owner = rng.integers(-1, clients, nodes)
     return Overview([snapshot, snapshot], [owner, owner]), edges, owner
 
 
 def scored(overview, owner, output, period=1):
     """The union of two periods' graphs, clients one after the other; embeddings by global number."""
-    vertex = torch.cat([torch.from_numpy(np.flatnonzero(owner == client)) for client in range(3)])
-    graph = Graph(vertex=vertex.repeat(2), period=torch.tensor([0, 1]).repeat_interleave(len(vertex)))
-    rows = torch.cat([torch.zeros(len(vertex), output.shape[1]), output[vertex]])
+    node = torch.cat([torch.from_numpy(np.flatnonzero(owner == client)) for client in range(3)])
+    graph = Graph(node=node.repeat(2), period=torch.tensor([0, 1]).repeat_interleave(len(node)))
+    rows = torch.cat([torch.zeros(len(node), output.shape[1]), output[node]])
     return crossing.scores(rows, graph, overview, period, 5, built("average_precision", "accuracy"))
 
 
@@ -64,7 +64,7 @@ def test_pairs_are_the_same_each_time_and_there_are_none_without_owners():
 
 
 DYNAMIC = {
-    "data__dataset": {"name": "drifting", "vertices": 120, "edges": 360, "classes": 3, "snapshots": 4, "features": 4},
+    "data__dataset": {"name": "drifting", "nodes": 120, "edges": 360, "classes": 3, "snapshots": 4, "features": 4},
     "data__stream": {"name": "snapshots", "steps": 4, "every": "1 updates", "scored": "links"},
     "task": "link_prediction",
     "model": {"name": "roland", "hidden": 4, "norm": "sum"},
@@ -90,6 +90,6 @@ def test_the_summary_needs_a_split_of_clients(tmp_path):
         small_points.run_in(tmp_path / "point", **DYNAMIC, measure={"metrics": ["auc"], "splits": ["across"]})
 
 
-def test_nothing_is_between_clients_where_vertices_are_classified(tmp_path):
+def test_nothing_is_between_clients_where_nodes_are_classified(tmp_path):
     with pytest.raises(ScenarioError, match=r"measure\.splits: 'across' scores links between clients"):
         small_points.run_in(tmp_path / "point", measure={"splits": ["across"]})

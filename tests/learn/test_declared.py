@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from algorithms.fedavg import FedAvg
 from fedsim.core import wire
 from fedsim.learn.algorithm import Job
-from fedsim.learn.declared import difference, mismatch
+from fedsim.learn.upload_size import difference, mismatch
 
 LEAVES = st.one_of(
     st.none(), st.booleans(), st.integers(-9, 9), st.floats(-1, 1), st.text(max_size=3), st.binary(max_size=3),

@@ -2,7 +2,8 @@
 
 import torch
 
-from fedsim.learn import dense, tree
+from fedsim.learn.engine import tree
+from fedsim.learn.layers import dense
 
 
 def test_two_layers_are_torchs_with_the_same_numbers() -> None:

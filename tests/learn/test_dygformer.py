@@ -11,11 +11,12 @@ from torch import nn
 from fedsim.core import wire
 from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import with_keys
-from fedsim.learn import histories, joining, tree
 from fedsim.learn.algorithm import Fit
+from fedsim.learn.engine import joining, tree
+from fedsim.learn.engine.optimiser import build as optimiser
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.models.dygformer import DyGFormer
-from fedsim.learn.optimiser import build as optimiser
-from fedsim.learn.training import Trainer
+from fedsim.learn.pairs import histories
 
 
 def test_it_has_as_many_parameters_as_the_published_code():
@@ -65,7 +66,7 @@ def reference(model, params, graph):
             counts = [torch.tensor([float(sum(other == one for one, _, _ in side))]) for side in sides]
             shown = sum(through(params["counts"], torch.relu(through(params["count"], count))) for count in counts)
             parts = [
-                through(params["of_vertex"], graph["x"][other]), through(params["of_event"], message),
+                through(params["of_node"], graph["x"][other]), through(params["of_event"], message),
                 through(params["of_time"], torch.cos(gap * w)), through(params["of_counts"], shown),
             ]  # fmt: skip
             rows.append(torch.cat(parts))
@@ -129,7 +130,7 @@ def test_free_places_take_no_part_in_the_gradient():
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_a_cohort_trains_what_its_members_train_alone(dropout):
     task = task_of(dropout=dropout)
-    graphs = [drawn_events(seed, vertices=5 + 2 * seed, count=10 + 9 * seed, message=2) for seed in range(3)]
+    graphs = [drawn_events(seed, nodes=5 + 2 * seed, count=10 + 9 * seed, message=2) for seed in range(3)]
     starts = [task.drawn(seed) for seed in range(3)]
 
     def loss(params, graph, given):
@@ -149,7 +150,7 @@ def test_a_cohort_trains_what_its_members_train_alone(dropout):
 
 def test_parameters_of_several_clients_judge_the_pairs_of_each():
     task = task_of()
-    graphs = [drawn_events(seed, vertices=6 + seed, asked=4 + 5 * seed) for seed in range(3)]
+    graphs = [drawn_events(seed, nodes=6 + seed, asked=4 + 5 * seed) for seed in range(3)]
     starts = [task.drawn(seed) for seed in range(3)]
     with torch.no_grad():
         together = task.forward(tree.stack(starts), joining.union(graphs))

@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from algorithms.fens import quantised
-from algorithms.fens.ensemble import Ensemble, aggregator_flops
+from algorithms.fens.ensemble import Ensemble, aggregator_flops, dequantised, quantised
 from fedsim.core import wire
 from fedsim.data.graph import graph_of
-from fedsim.learn import joining, tree
+from fedsim.learn.engine import joining, tree
 from fedsim.learn.models.gcn import GCN
 
 
@@ -55,13 +54,12 @@ def test_a_single_model_is_itself():
 
 def test_eight_bits_are_half_a_step_off_at_most_and_take_a_byte_a_number():
     params = {"layer1": {"weight": 3 * torch.randn(50, 40, generator=generator(0)), "bias": torch.zeros(40)}}
-    sent = quantised.small(params)
+    sent = quantised(params)
     assert wire.array_bytes(sent) == 50 * 40 + 40 + 2 * 8
-    assert wire.size(sent) == wire.size(quantised.like(params))
-    back, weight = quantised.whole(sent), params["layer1"]["weight"]
+    back, weight = dequantised(sent), params["layer1"]["weight"]
     step = float(weight.max() - weight.min()) / 255
     assert gap(back, params) == pytest.approx(step / 2, rel=0.05)
     assert torch.equal(back["layer1"]["bias"], params["layer1"]["bias"])
     assert float(back["layer1"]["weight"].max()) == pytest.approx(float(weight.max()), rel=1e-5)
     one = torch.tensor([2.5, 2.5])
-    assert torch.equal(quantised.whole(quantised.small({"b": one}))["b"], one)
+    assert torch.equal(dequantised(quantised({"b": one}))["b"], one)

@@ -7,18 +7,19 @@ import pytest
 import simpy
 import torch
 from learnlab import drawn, drawn_task
-from metrics_by_name import built
+from metrics_by_name import built, splits
 
 from fedsim.clock.observer import Observer
 from fedsim.core.record import Recorder
 from fedsim.core.seeds import Streams
 from fedsim.core.units import Updates
 from fedsim.data.graph import Period, induced, with_masks
-from fedsim.learn import tree
 from fedsim.learn.algorithm import Algorithm
-from fedsim.learner.recorded import Recorded
-from fedsim.learner.scoring import Scoring
-from fedsim.learner.trained import Trained
+from fedsim.learn.engine import tree
+from fedsim.learner.client import AllClients
+from fedsim.learner.live import Live
+from fedsim.learner.scoring.scoring import Scoring
+from fedsim.learner.scoring.split import Scene
 
 
 class Guess:
@@ -26,6 +27,7 @@ class Guess:
 
     sees_more, sees = False, Algorithm.sees
     talks, learns, prepares = True, True, frozenset()
+    steps, more = Algorithm.steps, Algorithm.more
 
     def __init__(self, shared, own):
         self.shared, self.own = shared, own
@@ -89,14 +91,12 @@ class Watched:
 
 def world_of(algorithm, seen, count=3):
     """A clock, and clients (`held`) that have met so many of their periods."""
-    env, trained = simpy.Environment(), Trained(algorithm, None, Streams(0))
+    env, held = simpy.Environment(), AllClients()
     for k in range(count):
-        trained.clients[k].seen = periods_of(k)[: seen[k]]
+        held[k].seen = periods_of(k)[: seen[k]]
     server = SimpleNamespace(version=1, restarts=0, updated=env.event())
-    clients = Counted(trained.clients)
-    return SimpleNamespace(
-        env=env, server=server, held=trained.clients, clients=clients, algorithm=algorithm, arrival=env.event()
-    )
+    clients = Counted(held)
+    return SimpleNamespace(env=env, server=server, held=held, clients=clients, algorithm=algorithm, arrival=env.event())
 
 
 def deliver(world, *arrived):
@@ -114,11 +114,13 @@ def bring(world, fresh):
 def observer_of(world, task, rows, **options):
     rules = {"metrics": ["accuracy", "macro_f1"], "models": ["global", "local"], "splits": ["test", "val"]}
     given = {**rules, **options}
-    given["metrics"] = built(*given["metrics"])
-    every, trained = given.pop("every", Updates(1)), Trained(world.algorithm, None, Streams(0))
-    trained.clients = world.held
-    trained.scoring = Scoring(world.held, task, world.algorithm, **given)
-    return Observer(Watched(world, Recorded(trained, None)), rows.extend, every)
+    given["metrics"], given["splits"] = built(*given["metrics"]), splits(*given["splits"])
+    every = given.pop("every", Updates(1))
+    metrics, models_, together = given.pop("metrics"), given.pop("models"), given.pop("together", True)
+    scene = Scene(task, world.algorithm, **given)
+    scoring = Scoring(world.held, scene, metrics, models_, together=together)
+    learner = Live(world.algorithm, None, Streams(0), None, clients=world.held, scoring=scoring)
+    return Observer(Watched(world, learner), rows.extend, every)
 
 
 def models(task, count=3):

@@ -10,12 +10,12 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import with_keys
-from fedsim.learn import joining, tree
+from fedsim.learn.engine import joining, tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import bind
 from fedsim.learn.tasks.event_prediction import EventPrediction
-from fedsim.learner.outputs import Outputs
-from fedsim.learner.plans import Joined
+from fedsim.learner.scoring.plans import Joined
+from fedsim.learner.scoring.scoring import Outputs
 
 
 class Counting:
@@ -53,12 +53,12 @@ def test_a_step_draws_fresh_events_and_replaces_one_end_of_each(monkeypatch):
         assert u in (a, b)
         assert v not in (a, b)
         thirds.add((u == a, v))
-    assert thirds == {(side, vertex) for side in (True, False) for vertex in range(9)}
+    assert thirds == {(side, node) for side in (True, False) for node in range(9)}
     assert float(loss) == pytest.approx(math.log(2))
 
 
 def test_what_is_drawn_depends_on_a_clients_seed_alone(monkeypatch):
-    graphs = [drawn_events(seed, vertices=6 + seed, fresh=10.0) for seed in range(3)]
+    graphs = [drawn_events(seed, nodes=6 + seed, fresh=10.0) for seed in range(3)]
     _, together = drawn(monkeypatch, joining.union(graphs), batch=5)
     start = 0
     for k, graph in enumerate(graphs):
@@ -81,7 +81,7 @@ def test_a_client_without_events_has_no_loss_and_disturbs_nobody():
     assert task.loss(tree.stack([task.init()]), with_keys(none, {"seed": seeds[:1]})).tolist() == [0.0]
 
 
-def test_two_vertices_have_no_third_and_train_on_their_events_alone(monkeypatch):
+def test_two_nodes_have_no_third_and_train_on_their_events_alone(monkeypatch):
     graph = graph_of_events([(0, 1, 1.0), (0, 1, 2.0)], 2)
     task = task_of()
     Counting(monkeypatch, task, logit=1.0)
@@ -112,7 +112,7 @@ def test_scores_are_those_of_scikit_learn_for_each_owner():
 
 
 def test_pairs_of_a_client_whose_model_has_changed_are_judged_again_in_their_place(monkeypatch):
-    task, graphs = task_of(), [drawn_events(k, vertices=6 + k, asked=10 + k) for k in range(4)]
+    task, graphs = task_of(), [drawn_events(k, nodes=6 + k, asked=10 + k) for k in range(4)]
     joined = Joined(joining.union(graphs), [*enumerate(graphs)], graphs, {})
     outputs, params = Outputs(task), {k: task.drawn(k) for k in range(4)}
     first = outputs.of("local", params, joined, False)
@@ -124,7 +124,7 @@ def test_pairs_of_a_client_whose_model_has_changed_are_judged_again_in_their_pla
     assert (renewed != first).nonzero().squeeze(1).tolist() == [*range(21, 33)]
 
 
-def test_a_model_of_vertices_judges_no_pairs():
+def test_a_model_of_nodes_judges_no_pairs():
     task = bind(EventPrediction(), GCN(hidden=5), 2, 1, 0, "cpu")
     with pytest.raises(ScenarioError, match="take dygformer"):
         task.loss(tree.stack([task.init()]), drawn_events(0))

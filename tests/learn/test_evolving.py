@@ -5,7 +5,7 @@ import torch
 from changing import dense, shaken, undirected
 from learnlab import largest_gap
 
-from fedsim.learn import joining, tree
+from fedsim.learn.engine import joining, tree
 from fedsim.learn.models.evolve_gcn_h import EvolveGCNH
 from fedsim.learn.models.evolve_gcn_o import EvolveGCNO
 
@@ -103,7 +103,7 @@ def test_turning_a_cohort_turns_each_client_by_its_own_graph():
         model.turn(tree.stack(params[:1]), joining.union(graphs, shared=True))
 
 
-def test_equal_scores_count_in_the_order_of_the_vertices():
+def test_equal_scores_count_in_the_order_of_the_nodes():
     model, graph, params = EvolveGCNH(hidden=HIDDEN), undirected(20, 2), first(EvolveGCNH)
     x = graph["x"] * 0 + 1.0
     x[:, 0] = torch.arange(20.0)

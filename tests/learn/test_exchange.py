@@ -6,12 +6,12 @@ from changing import undirected
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.dg_colearn.exchange import Cut, finish
+from algorithms.dg_colearn.exchange import Cut
 from algorithms.dg_colearn.overseer import Overseer
 from fedsim.data.graph import graph_of, induced, with_keys
-from fedsim.data.temporal import Overview
-from fedsim.learn import affected
-from fedsim.learn.convolution import aggregate
+from fedsim.data.time.temporal import Overview
+from fedsim.learn.continual.snapshots import near, part
+from fedsim.learn.layers.convolution import aggregate
 
 cuts = st.tuples(st.integers(2, 24), st.integers(1, 4), st.integers(0, 10**6), st.sampled_from(["sum", "mean", "sym"]))
 
@@ -25,14 +25,14 @@ def weighed(edges, n, norm):
 
 
 def drawn(n, clients, seed):
-    """A random graph, the owner (N,) of each vertex and features in float64."""
+    """A random graph, the owner (N,) of each node and features in float64."""
     rng = np.random.default_rng(seed)
     graph = undirected(n, seed)
     return graph, torch.from_numpy(rng.integers(0, clients, n)), torch.from_numpy(rng.standard_normal((n, 3)))
 
 
 def at_clients(rows, graph, cut, function):
-    """What each client makes of its rows and its own graph, with its vertices' degrees in the whole graph."""
+    """What each client makes of its rows and its own graph, with its nodes' degrees in the whole graph."""
     result = torch.full_like(rows[0], torch.nan)
     for client in cut.owner.unique().tolist():
         own = (cut.owner == client).nonzero().squeeze(1)
@@ -50,14 +50,19 @@ def test_with_exact_corrections_clients_have_the_sums_of_the_whole_graph(case):
     h = at_clients([x], graph, cut, lambda x, part: aggregate(x, part, norm))
     first, second = cut.exact(x, h)
     twice = at_clients([h], graph, cut, lambda h, part: aggregate(h, part, norm))
-    done = at_clients([twice, first, second], graph, cut, lambda *rows: finish(*rows, norm))
+    done = at_clients(
+        [twice, first, second],
+        graph,
+        cut,
+        lambda local, first, second, part: local + aggregate(first, part, norm) + second,
+    )
     assert (h + first - a @ x).abs().max() < 1e-9
     assert (done - a @ a @ x).abs().max() < 1e-9
 
 
 @given(cuts)
 @settings(max_examples=40)
-def test_the_papers_correction_lacks_what_reaches_a_vertex_through_its_local_neighbours(case):
+def test_the_papers_correction_lacks_what_reaches_a_node_through_its_local_neighbours(case):
     n, clients, seed, norm = case
     graph, owner, x = drawn(n, clients, seed)
     cut, a = Cut(graph["edges"], owner, norm), weighed(graph["edges"], n, norm)
@@ -68,7 +73,7 @@ def test_the_papers_correction_lacks_what_reaches_a_vertex_through_its_local_nei
     torch.testing.assert_close(first, a @ x - local @ x, rtol=0, atol=1e-9)
 
 
-def test_on_a_path_the_papers_correction_misses_the_vertices_beside_the_cut():
+def test_on_a_path_the_papers_correction_misses_the_nodes_beside_the_cut():
     pairs = torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
     edges, x = torch.cat([pairs, pairs.flip(0)], 1), torch.eye(6, dtype=torch.float64)
     cut, a = Cut(edges, torch.tensor([0, 0, 0, 1, 1, 1])), weighed(edges, 6, "sum")
@@ -78,7 +83,7 @@ def test_on_a_path_the_papers_correction_misses_the_vertices_beside_the_cut():
     assert cut.border.tolist() == [False, False, True, True, False, False]
 
 
-def test_an_edge_of_a_vertex_that_nobody_owns_is_no_cut():
+def test_an_edge_of_a_node_that_nobody_owns_is_no_cut():
     cut = Cut(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.tensor([0, 1, -1]))
     assert cut.foreign.tolist() == [1, 1, 0]
     assert cut.degree.tolist() == [2, 2, 1]
@@ -100,22 +105,22 @@ def test_the_affected_part_is_what_lies_near_and_its_halo_one_edge_more(n, seed,
     changed = torch.from_numpy(np.random.default_rng(seed).random(n) < 0.15)
     graph = with_keys(graph, {"changed": changed})
     away = torch.where(changed[None], distances(graph), 99.0).amin(1)
-    assert torch.equal(affected.near(graph, hops), away <= hops)
-    part, rows = affected.part(graph, hops, halo=halo)
+    assert torch.equal(near(graph, hops), away <= hops)
+    cut, rows = part(graph, hops, halo=halo)
     assert torch.equal(rows, (away <= hops + halo).nonzero().squeeze(1))
-    assert torch.equal(part["x"], graph["x"][rows])
+    assert torch.equal(cut["x"], graph["x"][rows])
     if halo:
-        assert torch.equal(part["halo"], away[rows] > hops)
-    assert torch.equal(part["train"], (graph["train"] & (away <= hops))[rows])
+        assert torch.equal(cut["halo"], away[rows] > hops)
+    assert torch.equal(cut["train"], (graph["train"] & (away <= hops))[rows])
 
 
 def snapshots(*edges, n, moved=()):
-    """An overview of undirected edges between n vertices; the lower half is client 0's, until a vertex moves."""
+    """An overview of undirected edges between n nodes; the lower half is client 0's, until a node moves."""
     pairs = [torch.tensor(each).T for each in edges]
     owners = [np.repeat([0, 1], n // 2) for _ in edges]
-    for t, vertex in moved:
+    for t, node in moved:
         for owner in owners[t:]:
-            owner[vertex] = 1 - owner[vertex]
+            owner[node] = 1 - owner[node]
     graphs = [graph_of(torch.zeros(n, 1), torch.cat([ends, ends.flip(0)], 1), torch.zeros(n)) for ends in pairs]
     before = graphs[0]["edges"]
     for t, graph in enumerate(graphs):
@@ -125,7 +130,7 @@ def snapshots(*edges, n, moved=()):
     return Overview(graphs, owners)
 
 
-PATH = [[k, k + 1] for k in range(9)]  # ten vertices, cut between 4 and 5
+PATH = [[k, k + 1] for k in range(9)]  # ten nodes, cut between 4 and 5
 
 
 def ids(mask):
@@ -144,7 +149,7 @@ def test_a_change_spreads_inside_its_client_and_a_removed_edge_counts_at_both_en
     assert ids(Overseer(seen.overview, 1, None).near) == list(range(10))
 
 
-def test_a_vertex_with_a_new_owner_is_a_change_to_both():
+def test_a_node_with_a_new_owner_is_a_change_to_both():
     seen = Overseer(snapshots(PATH, PATH, n=10, moved=[(1, 4)]), 1, 1)
     assert ids(seen.near) == [2, 3, 4, 5, 6]
     assert ids(seen.cut.border) == [3, 4]

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learn import fgw
+from fedsim.learn.synthetic import fgw
 
 
 def drawn(n, seed, features=4):
@@ -24,7 +24,7 @@ def test_a_graph_is_nought_from_itself_and_is_carried_onto_itself(n, seed, a):
     assert float(fgw.loss(x, x, own, own, a)) == pytest.approx(0, abs=1e-9)
 
 
-def test_renumbered_vertices_are_found_again():
+def test_renumbered_nodes_are_found_again():
     x, own = drawn(9, 3)
     order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
     coupling = fgw.plan(fgw.squared_distances(x, x[order]), own, own[order][:, order], 0.5)

@@ -1,4 +1,4 @@
-"""GCRN-Baseline in closed form: its convolution, whom states reach, one vertex by hand, what only memory knows."""
+"""GCRN-Baseline in closed form: its convolution, whom states reach, one node by hand, what only memory knows."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from changing import shaken, undirected
 
 from algorithms.dg_colearn import unrolling
 from fedsim.data.graph import graph_of
-from fedsim.learn import layout, tree
+from fedsim.learn.engine import layout, tree
 from fedsim.learn.models.gcrn_baseline import GCRNBaseline
 from fedsim.learn.models.gcrn_lstm import GCRNLSTM
 from fedsim.learn.task import bind
@@ -42,7 +42,7 @@ def without_recurrence(params):
 
 
 @pytest.mark.parametrize("joined", [False, True])
-def test_on_one_vertex_and_on_two_the_convolution_is_a_sum_of_terms_with_signs(joined):
+def test_on_one_node_and_on_two_the_convolution_is_a_sum_of_terms_with_signs(joined):
     """Edgeless: T_2k(0) = (-1)^k and odd terms vanish.  Joined: L̂ = -P with P² = I, so T_2k = I and T_2k+1 = -P."""
     model, x = GCRNBaseline(hidden=HIDDEN), torch.randn(2, FEATURES, generator=torch.Generator().manual_seed(1)) / 3
     params = drawn_layer(model)
@@ -57,7 +57,7 @@ def test_on_one_vertex_and_on_two_the_convolution_is_a_sum_of_terms_with_signs(j
 
 
 @pytest.mark.parametrize(("kind", "reaches"), [(GCRNBaseline, False), (GCRNLSTM, True)])
-def test_a_neighbours_state_reaches_a_vertex_only_where_states_are_convolved(kind, reaches):
+def test_a_neighbours_state_reaches_a_node_only_where_states_are_convolved(kind, reaches):
     model, graph = kind(hidden=HIDDEN), undirected(12, 1, features=FEATURES)
     layout.of(graph)
     state = torch.randn(12, 2 * HIDDEN, generator=torch.Generator().manual_seed(2))
@@ -71,7 +71,7 @@ def test_a_neighbours_state_reaches_a_vertex_only_where_states_are_convolved(kin
     assert bool((others > 0).any()) == reaches
 
 
-def test_one_vertex_by_hand():
+def test_one_node_by_hand():
     model, ones = GCRNBaseline(hidden=1), torch.ones(1, 1)
     params = tree.transform(torch.ones_like, tree.stack([model.init(1, 0, torch.Generator())["layer1"]]))
     params = {**params, "shift": torch.zeros(1, 1), "bias": torch.zeros(1, 4)}  # u = W0 - W2 + W4 - W6 = 1 - 1 + 1 - 1
@@ -103,7 +103,7 @@ def test_each_gate_is_drawn_by_glorot():
 @pytest.mark.long
 @pytest.mark.parametrize("remembers", [True, False])
 def test_the_sign_of_ones_own_last_feature_is_learned_with_states_and_not_without(remembers):
-    """Features are drawn anew in each of three periods, and a vertex's label is the sign of its last one.
+    """Features are drawn anew in each of three periods, and a node's label is the sign of its last one.
 
     With gradients through time: 99 % over eight seeds, where a live update, which never learns what to keep, came to
     54 to 80 % and no states to 49 to 51 %.
@@ -129,8 +129,8 @@ def test_the_sign_of_ones_own_last_feature_is_learned_with_states_and_not_withou
 
 
 def labelled(x, edges, y, train):
-    """A graph of numbered vertices with these labels, all or none of which train."""
+    """A graph of numbered nodes with these labels, all or none of which train."""
     graph = graph_of(x, edges, y.long().squeeze(1), torch.full((len(x),), train))
-    graph["vertex"] = torch.arange(len(x))
+    graph["node"] = torch.arange(len(x))
     layout.of(graph)
     return graph

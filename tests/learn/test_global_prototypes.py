@@ -1,5 +1,7 @@
 """The server's prototypes: signs, margins, and what an order or a missing class changes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -24,9 +26,8 @@ def pairs(seed=0, noise=0.6, classes=CLASSES):
 
 def trained(rows, labels, objective, *, epochs=60, batch=10, rate=0.5, seed=0, classes=CLASSES):
     net = server.drawn(classes, WIDTH, generator(9))
-    return server.fitted(
-        net, rows, labels, objective, generator(seed), epochs=epochs, batch=batch, rate=rate
-    )  # fmt: skip
+    timed = replace(objective, epochs=epochs, batch=batch, rate=rate)
+    return server.fitted(net, rows, labels, timed, generator(seed))
 
 
 def cosines(rows, labels, net):

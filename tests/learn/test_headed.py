@@ -4,7 +4,7 @@ import pytest
 import torch
 from changing import dense, undirected
 
-from fedsim.learn import layout, tree
+from fedsim.learn.engine import layout, tree
 from fedsim.learn.models.evolve_gcn_o import EvolveGCNO
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.gcn_head import GCNHead
@@ -44,7 +44,7 @@ def test_it_has_the_widths_the_dropout_and_the_embedding_of_evolve_gcn(kind):
 def test_the_head_is_billed():
     graph = undirected(20, 1)
     layer = GCN(hidden=HIDDEN, layers=1)
-    vertices, edges = 20, graph["edges"].shape[1]
-    convolutions = layer.layer_flops(vertices, edges, layout.of(graph).nonzeros, FEATURES, HIDDEN)
-    convolutions += layer.layer_flops(vertices, edges, vertices * HIDDEN, HIDDEN, HIDDEN)
-    assert GCNHead(hidden=HIDDEN).flops(graph, CLASSES) == convolutions + 2 * vertices * HIDDEN * CLASSES
+    nodes, edges = 20, graph["edges"].shape[1]
+    convolutions = layer.layer_flops(nodes, edges, layout.of(graph).nonzeros, FEATURES, HIDDEN)
+    convolutions += layer.layer_flops(nodes, edges, nodes * HIDDEN, HIDDEN, HIDDEN)
+    assert GCNHead(hidden=HIDDEN).flops(graph, CLASSES) == convolutions + 2 * nodes * HIDDEN * CLASSES

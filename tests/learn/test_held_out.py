@@ -1,4 +1,6 @@
-"""The split held_out: models of all clients on the vertices that nobody owns."""
+"""The split held_out: models of all clients on the nodes that nobody owns."""
+
+import json
 
 import numpy as np
 import pytest
@@ -10,17 +12,17 @@ from values import client_of, state_of
 from fedsim.clock import partition_work
 from fedsim.core.errors import ScenarioError
 from fedsim.core.record import Recorder
-from fedsim.data.temporal import Overview
-from fedsim.learn import tree
-from fedsim.learner import setaside
-from fedsim.point import prepared
-from fedsim.point.assemble import build
+from fedsim.data.time.temporal import Overview
+from fedsim.learn.engine import tree
+from fedsim.learner.scoring import set_aside
+from fedsim.point.build import prepared
+from fedsim.point.build.assemble import build
 
 MEASURE = {"metrics": ["macro_f1", "accuracy"], "models": ["local", "global"], "splits": ["test", "held_out"]}
 SKEW = {"name": "label_skew", "held": 0.3}
 STATIC = {"data__stream": "static", "data__partition": SKEW, "measure": MEASURE}
 DYNAMIC = {
-    "data__dataset": {"name": "drifting", "vertices": 200, "edges": 600, "classes": 4, "snapshots": 5, "features": 4},
+    "data__dataset": {"name": "drifting", "nodes": 200, "edges": 600, "classes": 4, "snapshots": 5, "features": 4},
     "data__stream": {"name": "snapshots", "steps": 5, "every": "1 updates"},
     "data__partition": SKEW,
     "protocol": {"name": "sync", "rounds": 3, "participation": 1.0},
@@ -30,7 +32,7 @@ DYNAMIC = {
 
 def made(**changes):
     scenario = small_points.scenario(**changes)
-    data = prepared.key_of(scenario)
+    data = json.dumps(scenario.data.model_dump(mode="json"))
     return prepared.periods_of(data, scenario.clients.count, scenario.seed, "nowhere", "cpu", ("held_out",))
 
 
@@ -46,23 +48,23 @@ def test_nobody_owns_in_any_snapshot_what_is_held_out(scored, partition):
     ahead = 0 if scored == "split" else 2
     assert len(prepared.apart["held_out"]) == len(prepared.periods[0]) == 5 - ahead
     owned = {
-        int(vertex)
+        int(node)
         for own in prepared.periods
         for period in own
         for graph in (period.graph, *period.ahead)
-        for vertex in graph["vertex"]
+        for node in graph["node"]
     }
     assert len(owned) > 100
     for t, graph in enumerate(prepared.apart["held_out"]):
         snapshot = prepared.overview.snapshots[t + ahead]
-        vertices = graph["vertex"]
+        nodes = graph["node"]
         assert graph["test"].all()
-        assert len(vertices)
-        assert not owned & set(vertices.tolist())
-        assert snapshot["arrived"][vertices].all()
-        assert torch.equal(graph["x"], snapshot["x"][vertices])
-        inside = torch.isin(snapshot["edges"], vertices).all(0)
-        assert torch.equal(vertices[graph["edges"]], snapshot["edges"][:, inside])
+        assert len(nodes)
+        assert not owned & set(nodes.tolist())
+        assert snapshot["arrived"][nodes].all()
+        assert torch.equal(graph["x"], snapshot["x"][nodes])
+        inside = torch.isin(snapshot["edges"], nodes).all(0)
+        assert torch.equal(nodes[graph["edges"]], snapshot["edges"][:, inside])
 
 
 def test_a_static_graph_has_one_test_set_without_edges_to_clients():
@@ -75,7 +77,7 @@ def test_a_static_graph_has_one_test_set_without_edges_to_clients():
 @pytest.mark.parametrize("changes", [STATIC, DYNAMIC])
 def test_each_clients_own_model_is_scored_as_by_hand(tmp_path, changes):
     built = build(small_points.scenario(**changes), tmp_path, recorder := Recorder())
-    world, algorithm = built.world, built.learner.trained.algorithm
+    world, algorithm = built.world, built.learner.algorithm
     world.env.run(until=built.done)
     built.observer.score()
     held = made(**changes).apart["held_out"]
@@ -108,11 +110,11 @@ def test_each_clients_own_model_is_scored_as_by_hand(tmp_path, changes):
 
 def test_a_model_that_many_clients_share_is_computed_once(monkeypatch):
     prepared, calls = made(**STATIC), []
-    monkeypatch.setattr(setaside, "_alone", lambda *given: calls.append(given) or ([0.5], 7))
+    monkeypatch.setattr(set_aside, "_alone", lambda *given: calls.append(given) or ([0.5], 7))
     first, second = {"w": torch.ones(1)}, {"w": torch.ones(1)}
     params = {0: first, 1: second, 2: first}
     clients, periods = np.array([0, 1, 2]), np.zeros(3, dtype=np.int64)
-    known, graphs = setaside.Known(), prepared.apart["held_out"]
+    known, graphs = set_aside.ScoreCache(), prepared.apart["held_out"]
     for _ in range(2):
         values, weights = known.scores(None, params, clients, periods, graphs, ["accuracy"])
         assert len(calls) == 2
@@ -139,7 +141,7 @@ def test_the_summary_may_tell_of_it(tmp_path):
     ("changes", "message"),
     [
         ({**STATIC, "data__stream": small_points.PLAIN["data"]["stream"]}, "the streams 'static' and"),
-        ({**STATIC, "data__partition": "random"}, "every labelled vertex has an owner; take a partition"),
+        ({**STATIC, "data__partition": "random"}, "every labelled node has an owner; take a partition"),
         ({**STATIC, "measure": {"splits": ["held_out"]}}, "add 'test' or 'val'"),
         (
             {
@@ -161,7 +163,7 @@ def test_where_there_is_no_such_test_one_line_says_so(tmp_path, changes, message
     assert message in problem.message
 
 
-def test_no_vertex_trains_that_tests_where_shares_divide_what_lies_ahead():
+def test_no_node_trains_that_tests_where_shares_divide_what_lies_ahead():
     stream = {**DYNAMIC["data__stream"], "scored": "ahead_split"}
     split = {"train": 0.7, "val": 0.2, "test": 0.1}
     prepared = made(**{**DYNAMIC, "data__stream": stream, "data__split": split})
@@ -169,7 +171,7 @@ def test_no_vertex_trains_that_tests_where_shares_divide_what_lies_ahead():
     for own in prepared.periods:
         for period in own:
             for name, graph in zip(masks, (period.graph, *period.ahead), strict=True):
-                masks[name] |= set(graph["vertex"][graph[name]].tolist())
+                masks[name] |= set(graph["node"][graph[name]].tolist())
                 assert not any(graph[other].any() for other in masks if other != name)
     assert all(masks.values())
     assert not masks["train"] & masks["val"]
@@ -200,5 +202,5 @@ def test_a_partition_tells_how_labels_are_skewed():
         mine = prepared.overview.snapshots[4]["y"].numpy()[prepared.overview.owners[4] == client]
         shares.append(np.sort(np.bincount(mine))[-2:].sum() / len(mine))
     assert row.majority == pytest.approx(np.mean(shares))
-    assert row.unowned == 200 - row.vertices == len(prepared.apart["held_out"][-1]["y"])
+    assert row.unowned == 200 - row.nodes == len(prepared.apart["held_out"][-1]["y"])
     assert isinstance(prepared.overview, Overview)

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.data.graph import with_keys
-from fedsim.learn import histories, joining
+from fedsim.learn.engine import joining
+from fedsim.learn.pairs import histories
 
 seeds = st.integers(0, 999)
 
@@ -32,7 +33,7 @@ def test_a_history_is_the_end_and_its_last_events_before_the_second(seed, length
         for which, end in enumerate(pair):
             known = searched(graph, end, second, length)
             assert found.taken[q, which].tolist() == [True] * (1 + len(known)) + [False] * (length - 1 - len(known))
-            assert found.vertex[q, which, : 1 + len(known)].tolist() == [end, *(other for other, _ in known)]
+            assert found.node[q, which, : 1 + len(known)].tolist() == [end, *(other for other, _ in known)]
             assert not features[1][q, which, 0].any()
             assert torch.equal(features[0][q, which, 0], graph["x"][end])
             for place, (other, number) in enumerate(known, 1):
@@ -44,9 +45,9 @@ def test_a_history_is_the_end_and_its_last_events_before_the_second(seed, length
 def test_counts_of_the_published_example():
     """S_u = (a, b, a) and S_v = (b, b, a, c); u is a and v is b here, so that both begin with themselves."""
     a, b, c = 0, 1, 2
-    vertex = torch.tensor([[[a, b, a, 0], [b, b, a, c]]])
+    node = torch.tensor([[[a, b, a, 0], [b, b, a, c]]])
     taken = torch.tensor([[[True, True, True, False], [True] * 4]])
-    counts = histories.common(histories.Histories(vertex, vertex, vertex.float(), taken))
+    counts = histories.common(histories.Histories(node, node, node.float(), taken))
     assert counts[0, 0, :3].tolist() == [[2, 1], [1, 2], [2, 1]]
     assert counts[0, 1].tolist() == [[1, 2], [1, 2], [2, 1], [0, 1]]
     assert counts[0, 0, 3].tolist() == [0, 0], "a free place counts nothing"
@@ -67,19 +68,19 @@ def test_nothing_at_the_second_or_later_is_read(seed):
 @given(seed=seeds)
 @settings(max_examples=30, deadline=None)
 def test_clients_side_by_side_read_their_own_events(seed):
-    graphs = [drawn_events(seed + k, vertices=5 + k, count=20 * k, message=1) for k in range(3)]
+    graphs = [drawn_events(seed + k, nodes=5 + k, count=20 * k, message=1) for k in range(3)]
     joined = joining.union(graphs)
     found = histories.before(joined, joined["pairs"], joined["moments"], 5)
-    vertices = events = 0
+    nodes = events = 0
     for k, graph in enumerate(graphs):
         own = histories.before(graph, graph["pairs"], graph["moments"], 5)
         rows = slice(12 * k, 12 * k + 12)
         assert torch.equal(found.taken[rows], own.taken)
         assert torch.equal(found.gap[rows], own.gap)
-        assert torch.equal(found.vertex[rows] - vertices, own.vertex)
+        assert torch.equal(found.node[rows] - nodes, own.node)
         mine, all_of_them = histories.features(graph, own)[1], histories.features(joined, found)[1]
         assert torch.equal(all_of_them[120 * k : 120 * (k + 1)], mine)
-        vertices, events = vertices + len(graph["y"]), events + graph["events"].shape[1]
+        nodes, events = nodes + len(graph["y"]), events + graph["events"].shape[1]
 
 
 def test_histories_follow_other_events_of_the_same_layout():
@@ -95,4 +96,4 @@ def test_any_second_may_be_asked_about(moment):
     graph = drawn_events(1)
     found = histories.before(graph, graph["pairs"], torch.full((12,), moment, dtype=torch.float64), 4)
     assert found.taken[:, :, 0].all()
-    assert found.vertex.max() < 9
+    assert found.node.max() < 9

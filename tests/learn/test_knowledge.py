@@ -4,14 +4,13 @@ import pytest
 import torch
 from learnlab import drawn_task, largest_gap
 
-from algorithms.ghost import consistency, retention
-from algorithms.ghost.knowledge import Teaching
+from algorithms.ghost.teaching import Teaching, importance
 from fedsim.core.seeds import integer
-from fedsim.learn import tree
+from fedsim.learn.continual import retention
+from fedsim.learn.engine import tree
+from fedsim.learn.engine.optimiser import SGD, Adam, descend, in_training
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.optimiser import SGD, Adam
-from fedsim.learn.pseudo_graphs import pseudo_graph
-from fedsim.learn.server_training import descend, in_training
+from fedsim.learn.synthetic.pseudo_graphs import pseudo_graph
 
 
 def graphs(count=4):
@@ -74,7 +73,7 @@ def test_the_pull_is_on_every_earlier_graph():
     model, kept, anchors = start, retention.nothing(start), []
     for number, graph in enumerate(graphs(3)):
         model, kept = weak.in_turn(model, kept, [graph], 7 + number)
-        anchors.append((model, consistency.importance(weak.task.model, model, graph)))
+        anchors.append((model, importance(weak.task.model, model, graph)))
     probe = tree.stack([start])
     total = sum(
         (importance * (own - anchor).square()).sum()
@@ -88,7 +87,7 @@ def test_the_criterion_may_be_taken_before_but_the_anchor_is_what_was_reached():
     (graph, *_), own = graphs(1), teaching(1e-3, before=True)
     start = own.task.init()
     model, kept = own.in_turn(start, retention.nothing(start), [graph], 7)
-    assert largest_gap(kept["weight"], consistency.importance(own.task.model, start, graph)) == 0
+    assert largest_gap(kept["weight"], importance(own.task.model, start, graph)) == 0
     some = [(mean, weight > 0, end) for mean, weight, end in zip(
         tree.leaves(kept["mean"]), tree.leaves(kept["weight"]), tree.leaves(model), strict=True)]  # fmt: skip
     assert all(torch.equal(mean[held], end[held]) for mean, held, end in some)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from learnlab import drawn
 
 from fedsim.data.graph import Graph, with_keys, with_masks
-from fedsim.learn import joining, layout
+from fedsim.learn.engine import joining, layout
 
 sizes = st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any)
 
@@ -27,12 +27,13 @@ def same(one, other):
 def test_a_union_joined_from_parts_is_the_one_derived_from_its_edges(counts, shared):
     joined = joining.union([drawn(n, k) for k, n in enumerate(counts)], shared=shared)
     mine, plain = joined["layout"], alone(joined)
-    for name in ("symmetric", "average", "total", "pool"):
-        assert all(map(same, getattr(mine, name), getattr(plain, name))), name
+    for norm in ("sym", "mean", "sum", "closed", "open_sym"):
+        assert all(map(same, mine.matrix(norm), plain.matrix(norm))), norm
+    assert all(map(same, mine.pool, plain.pool))
     for name, value in vars(plain.attention).items():
         assert torch.equal(getattr(mine.attention, name), value), name
     assert joined["sizes"].tolist() == ([sum(counts)] if shared else counts)
-    assert (mine.vertices, mine.edges) == (sum(counts), joined["edges"].shape[1])
+    assert (mine.nodes, mine.edges) == (sum(counts), joined["edges"].shape[1])
 
 
 @settings(max_examples=10)
@@ -49,17 +50,17 @@ def test_sparse_features_lie_along_the_diagonal_or_one_below_the_other(counts):
 
 def test_parts_are_not_changed_by_joining_them():
     graph = drawn(8, 1)
-    layout.of(graph).symmetric.rows.tensor().to_dense()
-    before, edges = layout.of(graph).symmetric.rows.tensor().to_dense(), graph["edges"].clone()
+    layout.of(graph).matrix("sym").rows.tensor().to_dense()
+    before, edges = layout.of(graph).matrix("sym").rows.tensor().to_dense(), graph["edges"].clone()
     for _ in range(2):
         union = joining.union([graph, graph])
-        assert torch.equal(union["layout"].symmetric.rows.tensor().to_dense(), torch.block_diag(before, before))
+        assert torch.equal(union["layout"].matrix("sym").rows.tensor().to_dense(), torch.block_diag(before, before))
     assert torch.equal(graph["edges"], edges)
     alone_again = joining.union([graph])
-    assert alone_again["layout"].symmetric.rows.tensor().to_dense().equal(before)
+    assert alone_again["layout"].matrix("sym").rows.tensor().to_dense().equal(before)
 
 
-def test_vertices_of_a_split_are_counted_for_each_mask():
+def test_nodes_of_a_split_are_counted_for_each_mask():
     graph = drawn(30, 3)
     train, val, test = (int(graph[name].sum()) for name in ("train", "val", "test"))
     assert [layout.count(graph, name) for name in ("train", "val", "test")] == [train, val, test]
@@ -97,5 +98,5 @@ def test_in_a_union_degrees_that_nobody_has_told_are_those_of_ones_own_edges():
     told, untold = drawn(4, 0), drawn(5, 1)
     union = joining.union([with_keys(told, {"degree": torch.arange(4.0)}), untold])
     assert torch.equal(union["degree"], torch.cat([torch.arange(4.0), layout.of(untold).degree]))
-    with pytest.raises(ValueError, match="vertex"):
-        joining.union([with_keys(told, {"vertex": torch.arange(4)}), untold])
+    with pytest.raises(ValueError, match="node"):
+        joining.union([with_keys(told, {"node": torch.arange(4)}), untold])

@@ -12,21 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from learnlab import drawn, job_of, largest_gap
 from metrics_by_name import built, of, values
+from pydantic import TypeAdapter
 from sklearn.metrics import accuracy_score, average_precision_score, roc_auc_score
 from test_evaluate import Guess, Rows, models, observer_of, world_of
 
 from algorithms.fedavg import FedAvg
 from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import integer
-from fedsim.data import pairs
 from fedsim.data.graph import Graph, Period, to_device, with_masks
-from fedsim.learn import joining, links, ranking, tree
+from fedsim.data.graphs import pairs
 from fedsim.learn.algorithm import Fit
+from fedsim.learn.engine import joining, tree
+from fedsim.learn.engine.optimiser import build as optimiser
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.optimiser import build as optimiser
+from fedsim.learn.pairs import links, ranking
 from fedsim.learn.task import bind
 from fedsim.learn.tasks.link_prediction import LinkPrediction
-from fedsim.learn.training import Trainer
 
 METRICS = ["auc", "average_precision", "accuracy", "mrr"]
 THEIRS = {
@@ -40,17 +42,17 @@ def task_of(**options):
     return bind(LinkPrediction(**options), GCN(hidden=5), 7, 1, 0, "cpu")
 
 
-def graph_of_size(vertices, seed, *, train=None):
-    """A random directed graph with loops and isolated vertices, all of them to train on or as told."""
-    graph = drawn(vertices, seed)
-    whole = torch.ones(vertices, dtype=torch.bool)
+def graph_of_size(nodes, seed, *, train=None):
+    """A random directed graph with loops and isolated nodes, all of them to train on or as told."""
+    graph = drawn(nodes, seed)
+    whole = torch.ones(nodes, dtype=torch.bool)
     return with_masks(graph, whole if train is None else train, ~whole, ~whole)
 
 
-def asking(vertices, seed):
+def asking(nodes, seed):
     """A graph with pairs of two later ones."""
-    graph = Graph(**{**graph_of_size(vertices, seed), "vertex": torch.arange(vertices)})
-    return pairs.ahead(graph, [drawn(vertices, seed + 100 + t) for t in (1, 2)], np.random.default_rng(seed))
+    graph = Graph(**{**graph_of_size(nodes, seed), "node": torch.arange(nodes)})
+    return pairs.ahead(graph, [drawn(nodes, seed + 100 + t) for t in (1, 2)], np.random.default_rng(seed))
 
 
 def known(graph):
@@ -80,7 +82,7 @@ def test_links_are_each_edge_once_and_negatives_are_none_of_them(seed, share):
     for k, graph in enumerate(graphs):
         own = found.client == k
         assert {*map(tuple, (found.ends[:, own] - start).T.tolist())} == known(graph)
-        if found.opposed[k]:
+        if found.free.counts[k]:
             members = set(graph["train"].nonzero().flatten().tolist())
             negatives = [(u - start, v - start) for u, v in apart[:, own].T.tolist()]
             assert len(negatives) == len(known(graph))
@@ -133,7 +135,7 @@ def test_several_non_edges_a_link_weigh_as_their_class():
     expected = F.cross_entropy(torch.stack([torch.zeros_like(one), one], 1), there, weight=torch.tensor([0.1, 0.9]))
     assert float(task.loss(params, graph)) == pytest.approx(float(expected), abs=1e-6)
     with pytest.raises(ValueError, match="weight"):
-        task_of(weight=1.0)
+        TypeAdapter(LinkPrediction).validate_python({"weight": 1.0})
 
 
 @pytest.mark.parametrize("width", [None, 3])
@@ -208,7 +210,7 @@ def test_fedavg_weighs_clients_by_links_and_trains_none_without():
 
 
 def test_a_union_carries_the_pairs_of_its_graphs_shifted():
-    plain = Graph(**{**graph_of_size(4, 1), "vertex": torch.arange(4)})
+    plain = Graph(**{**graph_of_size(4, 1), "node": torch.arange(4)})
     graphs = [asking(9, 0), plain, asking(12, 2)]
     for shared in (False, True):
         union = joining.union(graphs, shared=shared)

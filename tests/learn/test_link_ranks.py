@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.learn import ranking
+from fedsim.learn.pairs import ranking
 
 pytestmark = pytest.mark.long
 
@@ -35,12 +35,12 @@ def one(h, positives, **options):
 @pytest.mark.parametrize("degree", [1, 2, 4])
 def test_random_scores_rank_as_chance_has_it(degree):
     torch.manual_seed(0)
-    vertices = 3000
-    ends = torch.randint(vertices, (2, vertices * degree // 2))
+    nodes = 3000
+    ends = torch.randint(nodes, (2, nodes * degree // 2))
     met = torch.bincount(ends.flatten())
     expected = np.mean([by_chance(int(d), 1000) for d in met[met > 0]])
     assert 0.007 < expected < 0.03
-    assert one(torch.randn(vertices, 16), ends) == pytest.approx(expected, rel=0.25)
+    assert one(torch.randn(nodes, 16), ends) == pytest.approx(expected, rel=0.25)
 
 
 def test_on_low_degree_random_scores_give_a_mean_of_about_one_and_a_half_percent():

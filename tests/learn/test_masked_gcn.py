@@ -3,8 +3,9 @@
 import pytest
 import torch
 from learnlab import drawn, largest_gap
+from pydantic import TypeAdapter
 
-from fedsim.learn import joining, ops, tree
+from fedsim.learn.engine import joining, ops, tree
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.models.masked_gcn import MaskedGCN
 
@@ -133,5 +134,5 @@ def test_its_work_is_counted_by_layers():
 
 
 def test_a_classifier_without_a_convolution_is_refused():
-    with pytest.raises(ValueError, match="layers: must be 2 or more"):
-        MaskedGCN(layers=1)
+    with pytest.raises(ValueError, match=r"layers\n.*greater than or equal to 2"):
+        TypeAdapter(MaskedGCN).validate_python({"layers": 1})

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.long
 FAULTS = """
 import ctypes, resource, sys
 import torch
-from fedsim.point import learning
+from fedsim.point.build import learning
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from metrics_by_name import of, values
 from sklearn.metrics import accuracy_score, f1_score
 
-from fedsim.point import check, stamp
-from fedsim.scenario import plugins
+from fedsim.point.checks import check
+from fedsim.point.results import stamp
+from fedsim.scenario.parts import plugins
 
 THEIRS = {
     "accuracy": accuracy_score,
@@ -57,7 +58,7 @@ def test_a_metric_is_one_file(tmp_path, monkeypatch):
     assert (own.groupby("version")["value"].transform("min") == own["value"]).any()
     point = small_points.point(measure__metrics=["own_lab.spread"])
     assert "own_lab.spread" in stamp.needs(point.scenario).modules
-    (problem,) = plugins.problems([point])
+    (problem,) = plugins.problems(point.scenario)
     assert (problem.key, "would run" in problem.message) == ("measure.metrics.0", True)
 
 

@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from learnlab import drawn, drawn_task, job_of, largest_gap
 
-from fedsim.learn import moments, tree
 from fedsim.learn.algorithm import Fit
+from fedsim.learn.engine import tree
+from fedsim.learn.engine.optimiser import SGD, Adam, KeptState, Shelf, gathered, same_cohort
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.moments import Kept, Shelf
-from fedsim.learn.optimiser import SGD, Adam
-from fedsim.learn.training import Trainer
 
 CLIENTS = 6
 ROW = 4 * 6  # bytes of a state below: a number of steps and two moments of two numbers, and one more
@@ -37,16 +36,16 @@ def test_states_are_those_that_were_put_within_the_bound(rounds, rows, old):
     kept, numbers, before = [None] * CLIENTS, [0] * CLIENTS, []
     for turn, cohort in enumerate(rounds, 1):
         mine = [kept[client] for client in cohort]
-        taken = None if moments.whole(mine) else shelf.take(mine)
+        taken = None if same_cohort(mine) else shelf.take(mine)
         shelved = taken is not None
         if taken is None:
-            none = Kept(state_of([0]), 0)
-            taken = moments.gathered([one or none for one in mine])
+            none = KeptState(state_of([0]), 0)
+            taken = gathered([one or none for one in mine])
         assert largest(taken, state_of([numbers[client] for client in cohort])) == 0
         taken["steps"] += 100 * turn  # what was taken may change
         given_ = [100 * turn + client for client in cohort]
         new = state_of(given_)
-        made = shelf.put(new, len(cohort)) if shelved else [Kept(new, k) for k in range(len(cohort))]
+        made = shelf.put(new, len(cohort)) if shelved else [KeptState(new, k) for k in range(len(cohort))]
         for client, number, one in zip(cohort, given_, made, strict=True):
             if old and kept[client] is not None:
                 before.append((kept[client], numbers[client]))

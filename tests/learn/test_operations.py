@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.data.graph import graph_of
-from fedsim.learn import joining, ops
+from fedsim.learn.engine import joining, ops
 
 SIZES = st.lists(st.integers(0, 12), min_size=1, max_size=6)
 

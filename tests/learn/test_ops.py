@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from learnlab import drawn
 
-from fedsim.learn import joining, layout, ops
+from fedsim.learn.engine import joining, layout, ops
 
 ragged = st.lists(st.integers(0, 30), min_size=1, max_size=12).filter(any)
 
@@ -18,7 +18,7 @@ def unite(sizes, seed=0, **options):
 @given(sizes=st.lists(st.integers(0, 500), min_size=1, max_size=40))
 def test_buckets_hold_every_client_once_and_pad_little(sizes):
     graph = {"sizes": torch.tensor(sizes), "y": torch.zeros(sum(sizes))}
-    buckets = layout.Layout(graph).buckets
+    buckets = layout.GraphLayout(graph).buckets
     assert [b.k0 for b in buckets] == [0, *(b.k1 for b in buckets[:-1])]
     assert [b.r0 for b in buckets] == [0, *(b.r1 for b in buckets[:-1])]
     assert (buckets[-1].k1, buckets[-1].r1) == (len(sizes), sum(sizes))
@@ -162,7 +162,7 @@ def test_an_empty_split_gives_zero_and_no_gradient():
     torch.testing.assert_close(slope, torch.tensor([1 / 3] * 3 + [0.0] * 4))
 
 
-def test_by_row_gives_every_vertex_its_clients_value():
+def test_by_row_gives_every_node_its_clients_value():
     union, _ = unite([2, 0, 3], 1)
     values = torch.tensor([1.0, 2.0, 3.0])
     assert ops.by_row(values, union).tolist() == [1, 1, 3, 3, 3]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fedsim.learn.optimiser import SGD, Adam, build, clipped, over_steps
+from fedsim.learn.engine.optimiser import SGD, Adam, build, clipped, over_steps
 
 SHAPES = [(4, 3), (3,)]
 THEIRS = {

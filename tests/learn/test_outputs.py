@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from learnlab import drawn_task
 from metrics_by_name import built
+from metrics_by_name import splits as splits_by_name
 from test_evaluate import Guess, models, periods_of, world_of
 
 from fedsim.core.record import SERVER
-from fedsim.learner import preserve
-from fedsim.learner.scoring import Scoring
+from fedsim.learner.checkpoint import preserve
+from fedsim.learner.scoring.scoring import Scoring
+from fedsim.learner.scoring.split import Scene
 
 CLIENTS = 5
 
@@ -40,10 +42,10 @@ def made(splits, whole=False, seen=(3, 2, 3, 1, 2)):
     guess = Guess(models(task)[0], models(task, CLIENTS))
     world = world_of(guess, seen, CLIENTS)
     periods = [world.held[k].seen + periods_of(k)[len(world.held[k].seen) :] for k in range(CLIENTS)]
-    options = {"metrics": built("accuracy", "macro_f1"), "models": ["global", "local"], "splits": splits}
 
     def build(of):
-        return Scoring(world.held, of, guess, **options, periods=periods if whole else ())
+        scene = Scene(of, guess, splits_by_name(*splits), periods if whole else ())
+        return Scoring(world.held, scene, built("accuracy", "macro_f1"), ["global", "local"])
 
     return task, guess, build
 
@@ -106,7 +108,7 @@ def test_a_checkpoint_keeps_outputs_of_clients_own_models():
     scoring = build(task)
     scoring.met(lambda client: {})
     graphs = [period.graph for client in scoring._clients.values() for period in client.seen]
-    given_ = preserve.Given(graphs)
+    given_ = preserve.DataGraphs(graphs)
     own, notes = preserve.unpack(preserve.pack([guess.own, scoring.outputs.notes()], given_), given_)
     guess.own[:] = own
     guess.own[2] = models(task, 1)[0]

@@ -1,4 +1,4 @@
-"""All clients' test vertices as one graph, asked of one model."""
+"""All clients' test nodes as one graph, asked of one model."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ import torch
 
 from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import graph_of, with_masks
+from fedsim.data.graphs.split import pooled
 from fedsim.data.partition import cut
-from fedsim.data.pooled import pooled
 
 ONCE = {"data__stream": "static", "protocol": {"name": "one_shot"}}
 MEASURE = {"splits": ["pooled", "test"], "metrics": ["accuracy"]}
@@ -57,7 +57,7 @@ def test_with_one_client_it_is_the_clients_own_test_without_other_neighbours(tmp
     _, scores = scored(tmp_path, **options)
     values = {one["split"]: (one["value"], one["weight"]) for one in scores if one["version"] == 1}
     assert values["pooled"][1] == values["test"][1] == 159
-    assert abs(values["pooled"][0] - values["test"][0]) < 0.05  # one vertex less
+    assert abs(values["pooled"][0] - values["test"][0]) < 0.05  # one node less
 
 
 @pytest.mark.parametrize(("algorithm", "one"), [("fed_pub", True), ("fedgta", True), ("local", False)])
@@ -81,7 +81,5 @@ def test_where_models_are_personal_it_is_asked_of_the_one_that_the_server_keeps(
     ],
 )
 def test_where_there_is_none_it_is_refused(changes, message, tmp_path):
-    with pytest.raises(
-        ScenarioError, match=rf"measure\.splits: 'pooled' scores all clients' test vertices: .*{message}"
-    ):
+    with pytest.raises(ScenarioError, match=rf"measure\.splits: 'pooled' .*{message}"):
         scored(tmp_path, **changes)

@@ -13,10 +13,10 @@ from metrics_by_name import built
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, roc_auc_score
 from test_evaluate import Guess, Rows, models, observer_of, world_of
 
-from analysis.forgetting import average_accuracy, headline, matrix, of_clients, pooled, usable
-from analysis.frontier import scored
+from analysis.measures.forgetting import average_accuracy, headline, matrix, of_clients, pooled, usable
+from analysis.measures.frontier import scored
 from fedsim.core.record import SERVER
-from fedsim.learn import tree
+from fedsim.learn.engine import tree
 from fedsim.learn.metric import Judged
 
 THEIRS = {
@@ -52,7 +52,7 @@ def test_a_score_of_all_clients_is_that_of_all_their_predictions(seen):
         expected = {number: theirs(*predicted(task, world, own, number)) for number in range(max(seen))}
         assert dict(zip(found["period"], found["value"], strict=True)) == pytest.approx(expected)
     whole = scores[scores["client"] == SERVER]
-    assert {*whole["metric"]} == {"macro_f1"}  # the others are means over vertices
+    assert {*whole["metric"]} == {"macro_f1"}  # the others are means over nodes
     assert (whole["seen"] == max(seen)).all()
     assert not np.allclose(whole["value"], means(scores, "macro_f1"))
 

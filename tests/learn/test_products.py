@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from learnlab import drawn
 
-from fedsim.learn import joining, layout, ops
+from fedsim.learn.engine import joining, layout, ops
 
-SIZES = [[4, 4, 4], [3, 5, 1], [6], [2, 0, 3]]  # equal, ragged, one client, and one without vertices
+SIZES = [[4, 4, 4], [3, 5, 1], [6], [2, 0, 3]]  # equal, ragged, one client, and one without nodes
 
 
 def inputs_of(sizes, *, as_csr=False):
-    """A union in double precision, with h (N, 7), weights (K, 7, 2), biases (K, 2) and one bias a vertex's width."""
+    """A union in double precision, with h (N, 7), weights (K, 7, 2), biases (K, 2) and one bias a node's width."""
     union = joining.union([drawn(n, k, as_csr=as_csr) for k, n in enumerate(sizes)])
     torch.manual_seed(len(sizes))
     shapes = [(sum(sizes), 7), (len(sizes), 7, 2), (len(sizes), 2), (len(sizes), 7)]
@@ -20,7 +20,7 @@ def inputs_of(sizes, *, as_csr=False):
 
 
 def each(union, sizes):
-    """The client of each vertex."""
+    """The client of each node."""
     return torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
 
 

@@ -1,4 +1,4 @@
-"""The proxy's losses against their formulas; what it sees is labelled training vertices alone."""
+"""The proxy's losses against their formulas; what it sees is labelled training nodes alone."""
 
 import math
 from dataclasses import replace
@@ -8,17 +8,18 @@ import torch
 from learnlab import drawn
 
 from fedsim.data.graph import as_dense, with_masks
-from fedsim.learn import alignment, fgw, tree
-from fedsim.learn.generators import FeatureGenerator
-from fedsim.learn.proxy import Proxy
-from fedsim.learn.pseudo_graphs import adjacency, knn_graph
+from fedsim.learn.engine import tree
+from fedsim.learn.synthetic import fgw
+from fedsim.learn.synthetic.generators import FeatureGenerator
+from fedsim.learn.synthetic.proxy import Proxy, dispersion, divergence, labelled
+from fedsim.learn.synthetic.pseudo_graphs import adjacency, knn_graph
 
 GENERATOR = FeatureGenerator(7, 3, noise=4, hidden=(6,))
 NONE = Proxy(GENERATOR, divergence=None, dispersion=None, fgw=None, neighbours=3)
 
 
-def made(vertices=30, seed=2, **options):
-    own = alignment.labelled(drawn(vertices, seed))
+def made(nodes=30, seed=2, **options):
+    own = labelled(drawn(nodes, seed))
     proxy = replace(NONE, **options)
     given = tree.transform(lambda leaf: leaf.unsqueeze(0), proxy.given(own, torch.zeros(1)))
     params = tree.stack([GENERATOR.init(torch.Generator().manual_seed(0))])
@@ -32,30 +33,30 @@ def loss(proxy, params, own, given, seed=5):
 def test_the_divergence_and_the_dispersion_are_the_sums_written_out():
     g = torch.Generator().manual_seed(0)
     x, pseudo = torch.randn(4, 3, generator=g), torch.randn(4, 3, generator=g)
-    divergence = dispersion = 0.0
+    apart = turned = 0.0
     for own, other in zip(x.tolist(), pseudo.tolist(), strict=True):
         p, q = ([math.exp(v) for v in row] for row in (own, other))
         p, q = [v / sum(p) for v in p], [v / sum(q) for v in q]
-        divergence += sum(a * math.log(a / b) for a, b in zip(p, q, strict=True)) / 4
+        apart += sum(a * math.log(a / b) for a, b in zip(p, q, strict=True)) / 4
         norms = math.hypot(*own) * math.hypot(*other)
-        dispersion += (1 - sum(a * b for a, b in zip(own, other, strict=True)) / norms) / 4
-    assert float(alignment.divergence(x, pseudo)) == pytest.approx(divergence, abs=1e-6)
-    assert float(alignment.dispersion(x, pseudo)) == pytest.approx(dispersion, abs=1e-6)
-    assert float(alignment.divergence(x, x)) == pytest.approx(0, abs=1e-6)
-    assert float(alignment.dispersion(x, 2 * x)) == pytest.approx(0, abs=1e-6)
+        turned += (1 - sum(a * b for a, b in zip(own, other, strict=True)) / norms) / 4
+    assert float(divergence(x, pseudo)) == pytest.approx(apart, abs=1e-6)
+    assert float(dispersion(x, pseudo)) == pytest.approx(turned, abs=1e-6)
+    assert float(divergence(x, x)) == pytest.approx(0, abs=1e-6)
+    assert float(dispersion(x, 2 * x)) == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("as_csr", [False, True])
-def test_what_is_labelled_is_the_part_of_the_training_vertices(as_csr):
+def test_what_is_labelled_is_the_part_of_the_training_nodes(as_csr):
     graph = drawn(24, 3, as_csr=as_csr)
-    own, rows = alignment.labelled(graph), graph["train"].nonzero().squeeze(1)
+    own, rows = labelled(graph), graph["train"].nonzero().squeeze(1)
     assert torch.equal(own["y"], graph["y"][rows])
     assert torch.equal(as_dense(own["x"]), as_dense(graph["x"])[rows])
     assert torch.equal(adjacency(own["edges"], len(rows)), adjacency(graph["edges"], 24)[rows][:, rows])
     assert bool(own["train"].all())
 
 
-def test_nothing_of_other_vertices_is_in_it():
+def test_nothing_of_other_nodes_is_in_it():
     graph = drawn(24, 3)
     held = ~graph["train"]
     other = with_masks(graph, graph["train"], graph["test"], graph["val"])
@@ -63,7 +64,7 @@ def test_nothing_of_other_vertices_is_in_it():
     other["x"] = torch.where(held.unsqueeze(1), 9.0, graph["x"])
     within = ~held[graph["edges"]].any(0)
     other["edges"] = graph["edges"][:, within]
-    one, two = alignment.labelled(graph), alignment.labelled(other)
+    one, two = labelled(graph), labelled(other)
     for key in ("x", "y", "edges", "train", "val", "test"):
         assert torch.equal(one[key], two[key])
     assert not bool((one["val"] | one["test"]).any())
@@ -102,10 +103,10 @@ def test_pseudo_edges_are_the_neighbour_lists_and_no_identity(monkeypatch):
     assert torch.equal(seen[1][3], torch.eye(n))
 
 
-def test_only_a_sample_of_many_vertices_is_transported(monkeypatch):
+def test_only_a_sample_of_many_nodes_is_transported(monkeypatch):
     seen, real = [], fgw.loss
     monkeypatch.setattr(fgw, "loss", lambda *given: seen.append(given) or real(*given))
-    parts = made(vertices=60, fgw=1.0, sample=5)
+    parts = made(nodes=60, fgw=1.0, sample=5)
     for seed in (1, 2):
         loss(*parts, seed=seed)
     assert [tuple(given[0].shape) for given in seen] == [(5, 7)] * 2
@@ -113,7 +114,7 @@ def test_only_a_sample_of_many_vertices_is_transported(monkeypatch):
     x, matrix = parts[3]["x"][0], parts[3]["adjacency"][0]
     rows = [int((x == row).all(1).nonzero()) for row in seen[0][0]]
     assert torch.equal(seen[0][2], matrix[rows][:, rows])
-    whole = made(vertices=60, fgw=1.0, sample=len(x))
+    whole = made(nodes=60, fgw=1.0, sample=len(x))
     loss(*whole)
     assert torch.equal(seen[2][0], x)  # all of them, in their order
 

@@ -1,13 +1,12 @@
 """Pseudo graphs against lists sorted by hand; labels as even as can be."""
 
-import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.learn import pseudo_graphs
-from fedsim.learn.pseudo_graphs import adjacency, knn_graph, pseudo_graph, uniform_labels
+from fedsim.learn.synthetic import pseudo_graphs
+from fedsim.learn.synthetic.pseudo_graphs import adjacency, knn_graph, pseudo_graph, uniform_labels
 
 
 def seeded(seed=0):
@@ -50,11 +49,6 @@ def test_length_does_not_matter_and_equal_rows_are_no_loops():
     edges = knn_graph(torch.ones(6, 4), 3)
     assert bool((edges[0] != edges[1]).all())
     assert bool((torch.bincount(edges[0], minlength=6) >= 2).all())
-
-
-def test_k_below_one_is_refused():
-    with pytest.raises(ValueError, match="k must be 1 or more"):
-        knn_graph(torch.ones(3, 2), 0)
 
 
 def test_a_pseudo_graph_is_all_to_train_on_and_carries_no_gradient():

@@ -7,8 +7,8 @@ import torch
 from contexts import within
 
 from algorithms.power import Power
-from fedsim.learn import lbfgs, prototypes
 from fedsim.learn.algorithm import Reply
+from fedsim.learn.continual import lbfgs, prototypes
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
@@ -30,8 +30,8 @@ class Faulty:
         self.value, self.rows, self.starts = value, list(rows), []
         self.minimise = lbfgs.minimise
 
-    def __call__(self, objective, start, rules):
-        x, miss = self.minimise(objective, start, rules)
+    def __call__(self, objective, start, iterations, **how):
+        x, miss = self.minimise(objective, start, iterations, **how)
         self.starts.append(start.clone())
         x[: self.rows.pop(0)] = self.value
         return x, miss
@@ -74,7 +74,8 @@ def test_power_skips_what_could_not_be_rebuilt_and_says_so(monkeypatch, caplog, 
     algorithm = within(Power(preset=preset, restarts=0), task)
     state = algorithm.start()
     with caplog.at_level(logging.WARNING, "algorithms.power"):
-        new = algorithm.learn(state, replies_of(algorithm, state))
+        replies = replies_of(algorithm, state)
+        new = algorithm.extend_buffer(algorithm.record_trajectories(state, replies), replies)
     if preset == "paper":
         assert (new["y"], new["skipped"], len(new["x"])) == ([1, 2, 3], 1, 3)
         assert "1 skipped" in caplog.text

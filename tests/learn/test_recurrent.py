@@ -6,9 +6,12 @@ from changing import dense, outcome, shaken, undirected
 from learnlab import drawn, drawn_task, job_of, largest_gap
 
 from fedsim.data.graph import Graph, induced, to_device, with_keys
-from fedsim.learn import joining, tree
 from fedsim.learn.algorithm import Fit
-from fedsim.learn.convolution import aggregate
+from fedsim.learn.engine import joining, tree
+from fedsim.learn.engine.optimiser import Adam
+from fedsim.learn.engine.training import Trainer
+from fedsim.learn.layers.convolution import aggregate
+from fedsim.learn.layers.recurrent import activate, unit_length
 from fedsim.learn.models.evolve_gcn_h import EvolveGCNH
 from fedsim.learn.models.evolve_gcn_o import EvolveGCNO
 from fedsim.learn.models.gcn import GCN
@@ -17,9 +20,6 @@ from fedsim.learn.models.gcrn_baseline import GCRNBaseline
 from fedsim.learn.models.gcrn_gru import GCRNGRU
 from fedsim.learn.models.gcrn_lstm import GCRNLSTM
 from fedsim.learn.models.roland import Roland
-from fedsim.learn.optimiser import Adam
-from fedsim.learn.recurrent import activate, unit_length
-from fedsim.learn.training import Trainer
 
 FEATURES, CLASSES = 7, 3
 MODELS = {
@@ -41,8 +41,8 @@ def params_of(model, seed, classes=CLASSES):
     return shaken(model.init(FEATURES, classes, torch.Generator().manual_seed(seed)), seed)
 
 
-def of(model, vertices, seed, **options):
-    return undirected(vertices, seed, width=model.state_width(FEATURES, CLASSES), **options)
+def of(model, nodes, seed, **options):
+    return undirected(nodes, seed, width=model.state_width(FEATURES, CLASSES), **options)
 
 
 @pytest.mark.parametrize("as_csr", [False, True])
@@ -146,7 +146,7 @@ def test_what_a_batch_is_does_not_depend_on_the_halo():
     model, params = Roland(hidden=5, layers=1), tree.stack([params_of(Roland(hidden=5, layers=1), 0)])
     graph = of(model, 20, 5)
     halo = torch.zeros(20, dtype=torch.bool)
-    halo[-3:] = True  # isolated vertices: they touch the others through the batch only
+    halo[-3:] = True  # isolated nodes: they touch the others through the batch only
     far = {**graph, "x": graph["x"] * torch.where(halo, 9.0, 1.0).unsqueeze(1)}
     inside = ~halo
     one, other = (model.remember(params, with_keys(g, {"halo": halo})) for g in (graph, far))
@@ -209,7 +209,7 @@ def test_attention_cannot_be_corrected_and_says_so():
         model.forward(tree.stack([params_of(model, 0)]), graph)
 
 
-def test_keys_of_vertices_are_joined_and_induced_with_them():
+def test_keys_of_nodes_are_joined_and_induced_with_them():
     first, second = undirected(6, 1, width=4), undirected(3, 2)
     first["changed"], second["changed"] = torch.ones(6, dtype=torch.bool), torch.zeros(3, dtype=torch.bool)
     first["delta2"] = torch.full((6, 2), 3.0)
@@ -239,7 +239,7 @@ def test_models_without_a_memory_say_so():
 
 
 @every_model
-def test_work_grows_with_vertices_width_and_layers(model):
+def test_work_grows_with_nodes_width_and_layers(model):
     small, large = undirected(20, 1), undirected(40, 1)
     assert 0 < model.flops(small, 3) < model.flops(large, 3)
     assert model.flops(small, 3) < type(model)(**{**vars(model), "hidden": 9}).flops(small, 3)

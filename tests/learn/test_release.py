@@ -13,14 +13,15 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from fedsim.core.errors import ScenarioError
-from fedsim.learn import accountant, tree
-from fedsim.learn.accountant import Accountant
-from fedsim.learn.algorithm import Reply, declared
-from fedsim.learner.release import Release
-from fedsim.point import check
-from fedsim.scenario import find
+from fedsim.learn.algorithm import Reply
+from fedsim.learn.engine import tree
+from fedsim.learner import accountant
+from fedsim.learner.accountant import Accountant
+from fedsim.learner.gaussian_mechanism import GaussianMechanism
+from fedsim.point.checks import check
+from fedsim.scenario.learning import Privacy
 from fedsim.scenario.part import Part
-from fedsim.scenario.privacy import Privacy
+from fedsim.scenario.parts import find
 
 DELTA = 1e-5
 SIZES = {"traffic": {"down": 1, "up": 1}}  # options that an algorithm needs
@@ -39,7 +40,9 @@ def vector(*values):
 
 
 def released(given, clip, noise=0.0, count=None, seed=0):
-    (only,) = Release(clip, noise, DELTA, count or len(given), False, np.random.default_rng(seed)).release(given)
+    (only,) = GaussianMechanism(clip, noise, DELTA, count or len(given), False, np.random.default_rng(seed)).release(
+        given
+    )
     assert only.upload["samples"] == 1
     return only.upload["update"]
 
@@ -134,7 +137,7 @@ ALL = {"name": "sync", "rounds": 4, "participation": 1.0}
 
 
 def test_without_noise_and_with_room_a_run_is_the_one_without(tmp_path):
-    """Of 160 vertices each of four clients has forty, so that their weights are equal anyway."""
+    """Of 160 nodes each of four clients has forty, so that their weights are equal anyway."""
     plain = small_points.run_in(tmp_path / "plain", **SAME, protocol=ALL)
     wide = small_points.run_in(tmp_path / "wide", **SAME, protocol=ALL, privacy={"clip": 1e9})
     assert (wide["score"], wide["bytes_up"], wide["sim_seconds"]) == (
@@ -209,7 +212,7 @@ def test_algorithms_that_are_covered_are_those_that_send_a_difference_alone():
     covered = {
         name
         for name in find.names("algorithm")
-        if declared(find.find("algorithm", Part(name=name), name)(**SIZES.get(name, {})), "averages")
+        if find.find("algorithm", Part(name=name), name)(**SIZES.get(name, {})).averages
     }
     assert covered == {"fedavg", "fedprox", "fed_ergnn", "fed_dslr", "fed_twp", "fgssl"}
-    assert declared(find.build("algorithm", Part(name="power", options={"transfer": False})), "averages")
+    assert find.build("algorithm", Part(name="power", options={"transfer": False})).averages

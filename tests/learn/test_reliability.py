@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from algorithms.fed_tad import reliability
+from algorithms import fed_tad
 from fedsim.data.graph import graph_of
 
 
@@ -13,13 +13,13 @@ def graph(x, pairs, y, train):
 
 
 def path(train=(True, True, True, True), y=(0, 1, 0, 2)):
-    """Vertices 0 - 1 - 2, and 3 alone."""
+    """Nodes 0 - 1 - 2, and 3 alone."""
     return graph([[3.0, 0.0], [3.0, 4.0], [0.0, 4.0], [0.0, 0.0]], [[0, 1], [1, 2]], list(y), list(train))
 
 
 def test_walks_return_as_often_as_the_matrix_says():
     # from the middle: 1/3 to stay; after two steps 1/9 + 2 · 1/3 · 1/2
-    found = reliability.returns(path(), 2)
+    found = fed_tad.returns(path(), 2)
     torch.testing.assert_close(found, torch.tensor([[1 / 2, 5 / 12], [1 / 3, 4 / 9], [1 / 2, 5 / 12], [1.0, 1.0]]))
 
 
@@ -32,8 +32,8 @@ def test_walks_of_many_columns_are_those_of_powers(monkeypatch):
     matrix[pairs[:, 0], pairs[:, 1]] = matrix[pairs[:, 1], pairs[:, 0]] = 1.0
     walk = matrix / matrix.sum(1, keepdim=True)
     expected = torch.stack([torch.linalg.matrix_power(walk, t).diagonal() for t in range(1, 6)], 1)
-    monkeypatch.setattr(reliability, "COLUMNS", 4)
-    torch.testing.assert_close(reliability.returns(own, 5), expected)
+    monkeypatch.setattr(fed_tad, "COLUMNS", 4)
+    torch.testing.assert_close(fed_tad.returns(own, 5), expected)
 
 
 def test_classes_by_hand():
@@ -43,18 +43,18 @@ def test_classes_by_hand():
         return float(torch.cosine_similarity(rows[i], rows[j], dim=0))
 
     ends, middle = [(1 + cos(0, 1)) / 2, (1 + cos(1, 2)) / 2], (1 + cos(0, 1) + cos(1, 2)) / 3
-    assert reliability.of_classes(path(), 4, 1).tolist() == pytest.approx([sum(ends), middle, 1.0, 0.0])
-    some = reliability.of_classes(path(train=(True, False, False, True)), 4, 1)
+    assert fed_tad.reliability(path(), 4, 1).tolist() == pytest.approx([sum(ends), middle, 1.0, 0.0])
+    some = fed_tad.reliability(path(train=(True, False, False, True)), 4, 1)
     assert some.tolist() == pytest.approx([ends[0], 0.0, 1.0, 0.0])
 
 
 def test_a_held_out_label_is_not_read():
     train = (True, False, True, False)
-    one = reliability.of_classes(path(train), 3, 5)
-    other = reliability.of_classes(path(train, y=(0, 2, 0, 7)), 3, 5)
+    one = fed_tad.reliability(path(train), 3, 5)
+    other = fed_tad.reliability(path(train, y=(0, 2, 0, 7)), 3, 5)
     assert torch.equal(one, other)
 
 
 def test_the_work_grows_with_walks_and_edges():
     n, edges = 4, 4 + 4
-    assert reliability.flops(path(), 5) == 2 * 5 * edges * n + 2 * edges * (2 + 5)
+    assert fed_tad.reliability_flops(path(), 5) == 2 * 5 * edges * n + 2 * edges * (2 + 5)

@@ -1,4 +1,4 @@
-"""Which vertices are kept and how they are replayed (power.md 2.2, 2.3), against brute force."""
+"""Which nodes are kept and how they are replayed (power.md 2.2, 2.3), against brute force."""
 
 import torch
 from contexts import within
@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from algorithms.fed_ergnn import FedERGNN
 from fedsim.data.graph import graph_of, sparse_if_worth
-from fedsim.learn import joining, replay, tree
+from fedsim.learn.continual import replay
+from fedsim.learn.engine import joining, tree
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
@@ -30,10 +31,10 @@ def test_coverage_counts_those_nearer_than_a_share_of_the_mean_distance(n, seed,
     z = torch.randn(n, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
     d = [[float((a - b).norm()) for b in z] for a in z]
     whole = sum(map(sum, d)) / n**2
-    for scale in ("vertex", "class"):
+    for scale in ("node", "class"):
         covers = replay.coverage(z, epsilon, scale=scale)
         for i in range(n):
-            reach = epsilon * (sum(d[i]) / n if scale == "vertex" else whole)
+            reach = epsilon * (sum(d[i]) / n if scale == "node" else whole)
             assert [bool(c) for c in covers[i]] == [d[i][j] < reach for j in range(n)]
 
 
@@ -68,7 +69,7 @@ def test_greedy_cover_is_the_greedy_choice(n, keep, seed):
     assert found == greedy(covers.tolist(), keep)
 
 
-def test_a_buffer_vertex_s_output_depends_on_itself_alone():
+def test_a_buffer_node_s_output_depends_on_itself_alone():
     t, whole = task(), graph()
     params = tree.stack([t.init()])
     buffer = replay.isolated(whole, torch.tensor([3, 8, 1]))

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.ghost import retention
-from fedsim.learn import tree
+from fedsim.learn.continual import retention
+from fedsim.learn.engine import tree
 
 
 def drawn(seed, size=1.0):

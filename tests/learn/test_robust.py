@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import small_points
 import torch
 from contexts import within
 from hypothesis import given, settings
@@ -11,17 +12,15 @@ from scipy import stats
 from algorithms.fed_gcn import FedGCN
 from algorithms.fed_nova import FedNova
 from algorithms.fedavg import FedAvg
-from algorithms.fedgta import FedGTA
 from algorithms.fedprox import FedProx
-from fedsim.clock.protocols.gossip import Gossip
-from fedsim.clock.protocols.isolated import Isolated
 from fedsim.core.errors import ScenarioError
-from fedsim.learn import robust
+from fedsim.learn.aggregations.mean import Mean
+from fedsim.learn.aggregations.median import Median
+from fedsim.learn.aggregations.trimmed_mean import TrimmedMean
 from fedsim.learn.algorithm import Reply
-from fedsim.net.topologies.peers import Peers
-from fedsim.net.topologies.star import Star
-from fedsim.scenario import find
+from fedsim.point.checks import check
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find
 
 # Few distinct values, so that there are ties; float64, so that only rounding differs.
 values = st.lists(st.lists(st.integers(-4, 4), min_size=6, max_size=6), min_size=1, max_size=9)
@@ -43,22 +42,22 @@ def test_they_are_numpys_and_scipys(rows, percent, data):
     trim = percent / 100
     factors = data.draw(st.lists(st.sampled_from([0.25, 0.5, 1.0]), min_size=len(rows), max_size=len(rows)))
     scaled = np.array(rows) * np.array(factors)[:, np.newaxis]
-    assert flat(robust.median(trees(rows), factors)) == pytest.approx(np.median(scaled, axis=0))
-    trimmed = flat(robust.trimmed_mean(trees(rows), factors, trim))
+    assert flat(Median().combine(trees(rows), [], factors)) == pytest.approx(np.median(scaled, axis=0))
+    trimmed = flat(TrimmedMean(trim).combine(trees(rows), [], factors))
     assert trimmed == pytest.approx(stats.trim_mean(scaled, trim, axis=0), abs=1e-12)
 
 
 @settings(deadline=None)
 @given(st.integers(3, 25), st.floats(1, 1e6), st.integers(0, 99))
-def test_forged_values_stay_within_the_honest_ones_as_long_as_they_are_few(clients, size, seed):
+def test_attackers_values_stay_within_the_honest_ones_as_long_as_they_are_few(clients, size, seed):
     rng = np.random.default_rng(seed)
-    honest, forgers = rng.normal(size=(clients, 6)), (clients - 1) // 2
-    honest[:forgers] *= -size
-    least, most = honest[forgers:].min(0), honest[forgers:].max(0)
-    trim = forgers / clients  # exactly as many as are forged are left out at either end
+    honest, attackers = rng.normal(size=(clients, 6)), (clients - 1) // 2
+    honest[:attackers] *= -size
+    least, most = honest[attackers:].min(0), honest[attackers:].max(0)
+    trim = attackers / clients  # exactly as many as are forged are left out at either end
     for found in (
-        robust.median(trees(honest), [1.0] * clients),
-        robust.trimmed_mean(trees(honest), [1.0] * clients, trim),
+        Median().combine(trees(honest), [], [1.0] * clients),
+        TrimmedMean(trim).combine(trees(honest), [], [1.0] * clients),
     ):
         assert (flat(found) >= least - 1e-9).all()
         assert (flat(found) <= most + 1e-9).all()
@@ -67,61 +66,88 @@ def test_forged_values_stay_within_the_honest_ones_as_long_as_they_are_few(clien
 def test_nothing_trimmed_is_the_mean_and_a_half_is_refused():
     rows = [[1, 2, 3, 4, 5, 6], [3, 4, 5, 6, 7, 8]]
     for trim in (0.0, 0.1, 0.49):
-        assert flat(robust.trimmed_mean(trees(rows), [1.0, 1.0], trim)).tolist() == [2, 3, 4, 5, 6, 7]
-    with pytest.raises(ValueError, match=r"below 0\.5"):
-        robust.trimmed_mean(trees(rows), [1.0, 1.0], 0.5)
+        assert flat(TrimmedMean(trim).combine(trees(rows), [], [1.0, 1.0])).tolist() == [2, 3, 4, 5, 6, 7]
+    with pytest.raises(ScenarioError, match=r"aggregation\.trim: 0\.5: must be less than 0\.5"):
+        find.build("aggregation", Part(name="trimmed_mean", options={"trim": 0.5}))
+    assert flat(Mean().combine(trees(rows), [3, 1], [1.0, 1.0])).tolist() == [1.5, 2.5, 3.5, 4.5, 5.5, 6.5]
 
 
 def reply(client, value, samples, weight=1.0, **more):
     return Reply(client, 0, None, {"update": {"w": torch.tensor([value])}, "samples": samples, **more}, weight)
 
 
-def moved(algorithm, replies):
+def moved(algorithm, replies, aggregation=None):
+    algorithm = within(algorithm, None, local_steps=2, aggregation=aggregation)
     state = algorithm.update({"model": {"w": torch.tensor([10.0])}}, replies, "train")
     return state["model"]["w"].item() - 10
 
 
 def test_fedavg_takes_the_average_that_it_is_told_discounts_first_and_weights_aside():
     replies = [reply(0, 1.0, 100), reply(1, 2.0, 1), reply(2, 4.0, 1), reply(3, -50.0, 1), reply(4, 5.0, 1, weight=0.5)]
-    assert moved(FedAvg(aggregation="median"), replies) == pytest.approx(2.0)
-    assert moved(FedAvg(aggregation="trimmed_mean", trim=0.2), replies) == pytest.approx((1 + 2 + 2.5) / 3)
-    assert moved(FedAvg(aggregation="trimmed_mean"), replies) == pytest.approx((1 + 2 + 4 - 50 + 2.5) / 5)  # 10 % of 5
+    assert moved(FedAvg(), replies, Median()) == pytest.approx(2.0)
+    assert moved(FedAvg(), replies, TrimmedMean(0.2)) == pytest.approx((1 + 2 + 2.5) / 3)
+    assert moved(FedAvg(), replies, TrimmedMean()) == pytest.approx((1 + 2 + 4 - 50 + 2.5) / 5)  # 10 % of 5
+    assert moved(FedAvg(), replies, Mean()) == moved(FedAvg(), replies)
     assert moved(FedAvg(), replies) == pytest.approx((100 * 1 + 2 + 4 - 50 + 2.5) / 104)
-    assert moved(FedProx(aggregation="median"), replies) == pytest.approx(2.0)
-    prepared = within(FedNova(aggregation="median"), None, local_steps=2)
+    assert moved(FedProx(), replies, Median()) == pytest.approx(2.0)
     alike = [reply(k, value, 1, length=2.0) for k, value in enumerate([1.0, 3.0, -9.0])]
-    assert moved(prepared, alike) == pytest.approx(1.0)
+    assert moved(FedNova(), alike, Median()) == pytest.approx(1.0)
 
 
 def test_ordering_takes_the_server_longer():
     replies = [reply(k, 1.0, 1) for k in range(8)]
     plain = FedAvg().server_flops({}, replies, "train")
-    assert FedAvg(aggregation="median").server_flops({}, replies, "train") == 3 * plain
-    assert FedGCN(aggregation="median").server_flops({}, replies, "collect") == plain  # which only keeps rows
+    assert within(FedAvg(), None, aggregation=Median()).server_flops({}, replies, "train") == 3 * plain
+    only_keeps_rows = within(FedGCN(), None, aggregation=Median()).server_flops({}, replies, "collect")
+    assert only_keeps_rows == plain
 
 
-def test_whoever_would_ignore_it_refuses_it():
+def problems(**changes):
+    return check.points([*small_points.scenario(**changes).points()], whole=True)
+
+
+def test_with_an_algorithm_that_would_ignore_it_it_is_refused():
     follow = {"fedavg", "fedprox", "fed_ergnn", "fed_dslr", "fed_twp", "fgssl", "fed_nova", "fed_ego", "fed_gcn"}
     follow |= {"fed_opt", "fed_tad", "fedsage_plus", "dg_colearn", "power"}
     follow |= {"glfc", "lander", "llcg", "target"}
     for name in find.names("algorithm"):
-        part = Part.model_validate(
-            {"name": name, "aggregation": "median"} | ({"down": 0, "up": 0} if name == "traffic" else {})
-        )
-        if name in follow:
-            assert find.build("algorithm", part).ranks_replies
-        else:
-            with pytest.raises(ScenarioError, match="aggregation"):
-                find.build("algorithm", part)
-    assert not FedGTA().ranks_replies
-    for wrong in ({"trim": 0.2}, {"aggregation": "trimmed_mean", "trim": 0.5}, {"aggregation": "mode"}):
-        with pytest.raises(ScenarioError, match=r"trim|aggregation"):
-            find.build("algorithm", Part.model_validate({"name": "fedavg", **wrong}))
+        options = {"down": 0, "up": 0} if name == "traffic" else {}
+        algorithm = find.build("algorithm", Part(name=name, options=options))
+        assert algorithm.aggregates == (name in follow)
+    assert not problems(aggregation="median")
+    (problem,) = problems(algorithm="fedgta", aggregation="median")
+    assert (problem.key, "does not average differences" in problem.message) == ("aggregation", True)
 
 
-def test_where_replies_are_folded_one_by_one_it_is_refused():
-    told = "compares a cohort's: leave algorithm.aggregation out"
-    assert told in Gossip(rounds=1).refuse(FedAvg(aggregation="median"), Peers("ring"))
-    assert told in Isolated(rounds=1, clients=1).refuse(FedAvg(aggregation="median"), Star())
-    assert Gossip(rounds=1).refuse(FedAvg(), Peers("ring")) is None
-    assert Isolated(rounds=1, clients=1).refuse(FedAvg(), Star()) is None
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"protocol": {"name": "gossip", "rounds": 1}, "network__topology": {"name": "peers", "graph": "ring"}},
+        {"protocol": {"name": "isolated", "rounds": 1, "clients": 1}},
+    ],
+)
+def test_where_replies_are_folded_one_by_one_it_is_refused(changes):
+    assert not problems(**changes)
+    (problem,) = problems(**changes, aggregation="median")
+    assert (problem.key, "folds one by one" in problem.message) == ("aggregation", True)
+
+
+@pytest.mark.parametrize("name", ["median", "trimmed_mean"])
+@pytest.mark.parametrize("privacy", [{"clip": 1.0, "noise": 1.0}, {"secure_aggregation": True}])
+def test_where_the_server_has_no_single_difference_it_is_refused(privacy, name):
+    key = next(iter(privacy))
+    if key == "clip":
+        pytest.importorskip("opacus")
+    changes = {"protocol": {"name": "sync", "rounds": 1, "clients": 2}, "privacy": privacy}
+    assert not problems(**changes)
+    assert not problems(**changes, aggregation="mean")
+    (problem,) = problems(**changes, aggregation=name)
+    assert problem.key == "aggregation"
+    assert f"{name!r} needs each client's difference" in problem.message
+    assert f"leave out aggregation or privacy.{key}" in problem.message
+
+
+def test_the_former_options_name_the_new_key():
+    for option in ("aggregation", "trim"):
+        (problem,) = find.check("algorithm", Part(name="fedavg", options={option: "median"}))
+        assert (problem.key, "aggregation: " in problem.message) == (f"algorithm.{option}", True)

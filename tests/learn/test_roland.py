@@ -6,7 +6,7 @@ import pytest
 import torch
 from changing import dense, shaken, undirected
 
-from fedsim.learn import tree
+from fedsim.learn.engine import tree
 from fedsim.learn.models.roland import Roland
 
 with warnings.catch_warnings():

@@ -9,15 +9,15 @@ from contexts import within
 
 from algorithms.fedavg import FedAvg
 from fedsim.data.graph import graph_of
-from fedsim.learn import ops, tree
 from fedsim.learn.algorithm import Fit, Job
-from fedsim.learn.cohort import Cohort
+from fedsim.learn.engine import ops, tree
+from fedsim.learn.engine.cohort import JobQueue
+from fedsim.learn.engine.optimiser import SGD, Adam
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.optimiser import SGD, Adam
 from fedsim.learn.task import bind as bind_task
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.learn.training import Trainer
 
 
 def graph_for(client, n=None, train=0.6):
@@ -34,7 +34,7 @@ def world(batch=True, model=None, optimiser=None, steps=2, algorithm=None, **opt
     task = bind_task(NodeClassification(), model or GCN(hidden=8), 6, 3, 0, "cpu")
     algorithm = within(algorithm or FedAvg(), task)
     trainer = Trainer(optimiser or Adam(0.01, 5e-4), steps, **options)
-    return algorithm, Cohort(algorithm, trainer, batch=batch)
+    return algorithm, JobQueue(algorithm, trainer, batch=batch)
 
 
 def rounds(cohort, algorithm, plan, graphs):
@@ -125,7 +125,7 @@ def test_one_client_trains_as_one_model_would_by_itself():
     assert apart(tree.add(model, total), tree.transform(lambda _: next(order).detach(), model)) < 1e-4
 
 
-def test_a_client_without_training_vertices_sends_the_model_as_it_came():
+def test_a_client_without_training_nodes_sends_the_model_as_it_came():
     algorithm, cohort = world()
     uploads, memories = rounds(cohort, algorithm, [(0, 1)], {0: graph_for(0, train=0.0), 1: graph_for(1)})
     assert max(float(leaf.abs().max()) for leaf in tree.leaves(uploads[0][0]["update"])) == 0

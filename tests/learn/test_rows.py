@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.core import wire
-from fedsim.learn import rows, tree
+from fedsim.learn.engine import rows, tree
 
 
 def stacked(clients, seed=0, scale=1.0):
@@ -81,9 +81,9 @@ def test_it_is_read_like_any_dict(how):
 
 def test_every_method_of_a_dict_fills_it_first():
     for name in set(dir(dict)) - set(dir(object)) - {"fromkeys", "__class_getitem__"}:
-        assert getattr(rows.Row, name) is not getattr(dict, name), name
-    assert rows.Row.__eq__ is not dict.__eq__
-    assert rows.Row.__repr__ is not dict.__repr__
+        assert getattr(rows.PlacedTree, name) is not getattr(dict, name), name
+    assert rows.PlacedTree.__eq__ is not dict.__eq__
+    assert rows.PlacedTree.__repr__ is not dict.__repr__
 
 
 @pytest.mark.parametrize("change", [

@@ -1,4 +1,4 @@
-"""Sensitive vertices against Equations 4 to 10 in plain numpy, on small graphs that lose and win edges."""
+"""Sensitive nodes against Equations 4 to 10 in plain numpy, on small graphs that lose and win edges."""
 
 import math
 
@@ -12,7 +12,7 @@ from learnlab import drawn_task
 
 from algorithms.feddgl import sensitive
 from fedsim.data.graph import graph_of, with_keys
-from fedsim.learn import tree
+from fedsim.learn.engine import tree
 from fedsim.learn.models.evolve_gcn_h import EvolveGCNH
 from fedsim.learn.models.gcn import GCN
 
@@ -20,10 +20,10 @@ FEATURES, CLASSES = 7, 3
 
 
 def snapshots(seed, n=24, count=3):
-    """Snapshots of the same vertices: few edges, so that many vertices have none; features stay."""
+    """Snapshots of the same nodes: few edges, so that many nodes have none; features stay."""
     rng = np.random.default_rng(seed)
     x, y = rng.standard_normal((n, FEATURES)).astype(np.float32), rng.integers(0, CLASSES, n)
-    train, vertex = rng.random(n) < 0.9, np.sort(rng.choice(100, n, replace=False))
+    train, node = rng.random(n) < 0.9, np.sort(rng.choice(100, n, replace=False))
     found = []
     for _ in range(count):
         a = np.triu(rng.random((n, n)) < 0.02, 1)
@@ -33,7 +33,7 @@ def snapshots(seed, n=24, count=3):
         graph = graph_of(
             torch.from_numpy(x), torch.from_numpy(np.stack([source, target])), torch.from_numpy(y), mask, ~mask
         )
-        found.append(with_keys(graph, {"vertex": torch.from_numpy(vertex)}))
+        found.append(with_keys(graph, {"node": torch.from_numpy(node)}))
     return found
 
 
@@ -45,7 +45,7 @@ def adjacency(graph):
 
 
 def cross_entropy(params, graph):
-    """Of a GCN of two layers, at every vertex."""
+    """Of a GCN of two layers, at every node."""
     a = adjacency(graph) + np.eye(len(graph["y"]))
     a = a / np.sqrt(np.outer(a.sum(1), a.sum(1)))
     one, two = ({key: leaf.numpy().astype(float) for key, leaf in params[f"layer{i}"].items()} for i in (1, 2))
@@ -99,7 +99,7 @@ def test_some_of_those_graphs_have_something_to_choose_from():
     assert 0 in sizes
 
 
-def test_an_edge_of_long_ago_keeps_a_vertex_in_reach():
+def test_an_edge_of_long_ago_keeps_a_node_in_reach():
     path = [snapshots(0, 6)[0] for _ in range(3)]
     for graph, ends in zip(path, ([(0, 1)], [(2, 3)], [(1, 4)]), strict=True):
         edges = torch.tensor(ends).T
@@ -137,7 +137,7 @@ def test_where_nothing_qualifies_nobody_is_chosen():
     assert len(held["y"]) == 0
 
 
-def test_vertices_without_edges_are_held_alike_with_the_graph_around_them_and_without():
+def test_nodes_without_edges_are_held_alike_with_the_graph_around_them_and_without():
     graph = snapshots(5)[0]
     task = drawn_task(GCN(hidden=5, dropout=0.0))
     alone = (~sensitive.active(graph)).nonzero().squeeze(1)
@@ -151,7 +151,7 @@ def test_vertices_without_edges_are_held_alike_with_the_graph_around_them_and_wi
     assert int(large["train"].sum()) == len(alone)
 
 
-def test_the_graph_around_is_wanted_by_models_that_look_at_all_of_it_and_by_vertices_with_edges():
+def test_the_graph_around_is_wanted_by_models_that_look_at_all_of_it_and_by_nodes_with_edges():
     plain, pooling = drawn_task(GCN(hidden=5)), drawn_task(EvolveGCNH(hidden=5))
     assert [sensitive.whole(plain, "edges"), sensitive.whole(plain, "changed")] == [False, True]
     assert sensitive.whole(pooling, "edges")
@@ -162,6 +162,6 @@ def test_the_teacher_is_asked_in_the_snapshot_before():
     task = drawn_task(GCN(hidden=5, dropout=0.0))
     params = shaken(task.init(), 2)
     rows = torch.tensor([3, 1])
-    found = sensitive.taught(task, params, before, now["vertex"][rows])
+    found = sensitive.taught(task, params, before, now["node"][rows])
     h = task.embed(tree.stack([params]), before)[rows]
     torch.testing.assert_close(found, h / h.norm(dim=1, keepdim=True).clamp(min=1e-12))

@@ -4,12 +4,13 @@ import pytest
 import torch
 from learnlab import drawn, drawn_task, job_of, largest_gap
 
-from fedsim.learn import replay, tree
 from fedsim.learn.algorithm import Fit
+from fedsim.learn.continual import replay
+from fedsim.learn.engine import tree
+from fedsim.learn.engine.optimiser import SGD, Adam
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.models.gat import GAT
 from fedsim.learn.models.gcn import GCN
-from fedsim.learn.optimiser import SGD, Adam
-from fedsim.learn.training import Trainer
 
 SIZES = [12, 3, 7, 30, 7]
 

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.learn import tree
+from fedsim.learn.engine import tree
 
 
 def some(seed, clients=None):

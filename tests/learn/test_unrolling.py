@@ -1,4 +1,4 @@
-"""Gradients through time against a recurrence of torch's own, unions of clients whose vertices come and go."""
+"""Gradients through time against a recurrence of torch's own, unions of clients whose nodes come and go."""
 
 import warnings
 
@@ -9,15 +9,15 @@ from learnlab import job_of, largest_gap
 
 from algorithms.dg_colearn import unrolling
 from fedsim.data.graph import induced
-from fedsim.learn import joining, layout, tree
 from fedsim.learn.algorithm import Fit
+from fedsim.learn.engine import joining, layout, tree
+from fedsim.learn.engine.optimiser import SGD
+from fedsim.learn.engine.training import Trainer
 from fedsim.learn.models.gcrn_baseline import GCRNBaseline
 from fedsim.learn.models.gcrn_lstm import GCRNLSTM
 from fedsim.learn.models.roland import Roland
-from fedsim.learn.optimiser import SGD
 from fedsim.learn.task import bind
 from fedsim.learn.tasks.node_classification import NodeClassification
-from fedsim.learn.training import Trainer
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -26,12 +26,12 @@ with warnings.catch_warnings():
 FEATURES, HIDDEN, CLASSES = 7, 5, 3
 
 
-def snapshots(vertices=20, count=3, seed=0):
-    """Graphs of the same numbered vertices, edges and features drawn anew."""
+def snapshots(nodes=20, count=3, seed=0):
+    """Graphs of the same numbered nodes, edges and features drawn anew."""
     found = []
     for t in range(count):
-        graph = undirected(vertices, 100 * seed + t)
-        graph["vertex"] = torch.arange(vertices)
+        graph = undirected(nodes, 100 * seed + t)
+        graph["node"] = torch.arange(nodes)
         layout.of(graph)
         found.append(graph)
     return found
@@ -93,7 +93,7 @@ def test_its_gradient_is_that_of_a_recurrence_unrolled_by_torch_and_a_live_updat
 
 
 @pytest.mark.parametrize("kind", [Roland, GCRNLSTM])
-def test_a_union_of_clients_whose_vertices_come_and_go_is_each_alone(kind):
+def test_a_union_of_clients_whose_nodes_come_and_go_is_each_alone(kind):
     task = bound(kind(hidden=HIDDEN, **({"normalise": "none"} if kind is Roland else {})))
     held = [[[0, 2, 5, 9], [2, 5, 9, 11, 14]], [[1, 3], [0, 1, 3, 4]]]  # by client and snapshot; 0 changes hands
     whole = snapshots(count=2)

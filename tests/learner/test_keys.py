@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.learner.keys import SIZE, Keys, digest
-from fedsim.learner.ticket import Reply, Share, Ticket
-from fedsim.net.forged import Forgers
+from fedsim.learn.replies import Reply
+from fedsim.learner.recorded import SIZE, Keys, digest
+from fedsim.learner.ticket import Share, Ticket
+from fedsim.net.attackers import Attackers
 
 ROOT = digest("root")
 FORGER = 1
@@ -29,7 +30,15 @@ parts = st.recursive(
 
 
 def made(**options):
-    return Keys(ROOT, Forgers([{FORGER: lambda array, rng: array}]), **options)
+    return Keys(ROOT, Attackers({FORGER: [lambda array, rng: array]}), **options)
+
+
+def download(keys, state, client, step):
+    return keys.downloads(state, [client], step)[0]
+
+
+def job(keys, client, step, download, number, travels):
+    return keys.jobs([client], step, [download], [number], travels)[0]
 
 
 def happen(keys, client, event, number):
@@ -37,8 +46,8 @@ def happen(keys, client, event, number):
     if event != "job":
         keys.arrived(client, event)
         return number
-    download = Ticket(keys.download(STATE, client, "train"))
-    keys.done(client, Ticket(keys.job(client, "train", download, number + 1, True)))
+    sent = Ticket(download(keys, STATE, client, "train"))
+    keys.done([client], [Ticket(job(keys, client, "train", sent, number + 1, True))])
     return number + 1
 
 
@@ -62,9 +71,9 @@ def test_equal_histories_in_another_order_of_clients_give_equal_keys(given_):
     history, one, other = given_
     (first, numbers), (second, _) = played(history, one), played(history, other)
     for arrived in (None, ((0, 1),)):
-        assert first.scored((STATE.key,), arrived) == second.scored((STATE.key,), arrived)
+        assert first.scored(STATE, arrived) == second.scored(STATE, arrived)
     for client, number in numbers.items():
-        asked = [keys.job(client, "train", STATE, number + 1, True) for keys in (first, second)]
+        asked = [job(keys, client, "train", STATE, number + 1, True) for keys in (first, second)]
         assert asked[0] == asked[1]
 
 
@@ -72,17 +81,17 @@ def test_equal_histories_in_another_order_of_clients_give_equal_keys(given_):
 def test_other_histories_give_other_keys_of_scores(one, other):
     both = [played(history, [c for c, each in history.items() for _ in each])[0] for history in (one, other)]
     same = {c: each for c, each in one.items() if each} == {c: each for c, each in other.items() if each}
-    assert (both[0].scored((STATE.key,), None) == both[1].scored((STATE.key,), None)) == same
+    assert (both[0].scored(STATE, None) == both[1].scored(STATE, None)) == same
 
 
 def test_a_period_that_arrives_during_a_job_counts_once_the_job_is_done():
     def later(*periods):
         keys = made()
-        upload = Ticket(keys.job(0, "train", STATE, 1, True))
+        upload = Ticket(job(keys, 0, "train", STATE, 1, True))
         for period in periods:
             keys.arrived(0, period)
-        keys.done(0, upload)
-        return keys.job(0, "train", STATE, 2, True), keys.scored((STATE.key,), None)
+        keys.done([0], [upload])
+        return job(keys, 0, "train", STATE, 2, True), keys.scored(STATE, None)
 
     for one, other in combinations([later(), later(0), later(1), later(0, 1)], 2):
         assert one[0] != other[0]
@@ -92,9 +101,9 @@ def test_a_period_that_arrives_during_a_job_counts_once_the_job_is_done():
 def test_what_is_drawn_for_downloads_and_for_shares_is_counted_apart():
     alone, share_first, download_first = made(draws=True), made(draws=True), made(draws=True)
     share_first.share(STATE, 0)
-    download_first.download(STATE, 0, "train")
+    download(download_first, STATE, 0, "train")
     assert download_first.share(STATE, 0) == alone.share(STATE, 0)
-    assert share_first.download(STATE, 0, "train") == alone.download(STATE, 0, "train")
+    assert download(share_first, STATE, 0, "train") == download(alone, STATE, 0, "train")
 
 
 @given(parts, parts)
@@ -112,39 +121,39 @@ def test_a_job_is_another_wherever_anything_that_it_brings_is():
 
     first, last = Ticket(digest("first")), Ticket(digest("last"))
     found = [
-        made().job(0, "train", STATE, 1, True),
-        made().job(2, "train", STATE, 1, True),  # of another client
-        made().job(0, "more", STATE, 1, True),  # in another step
-        made().job(0, "train", OTHER, 1, True),  # on another download
-        made().job(0, "train", None, 1, True),  # on none
-        made().job(0, "train", STATE, 2, True),  # of another number, and with it of another seed
-        made().job(0, "train", STATE, 1, False),  # that does not travel
-        after(("arrived", 0, 0)).job(0, "train", STATE, 1, True),  # on data
-        after(("arrived", 0, 1)).job(0, "train", STATE, 1, True),  # of another period
-        after(("arrived", 0, 0), ("arrived", 0, 1)).job(0, "train", STATE, 1, True),
-        after(("arrived", 0, 1), ("arrived", 0, 0)).job(0, "train", STATE, 1, True),
-        after(("done", 0, first)).job(0, "train", STATE, 1, True),  # with a memory
-        after(("done", 0, last)).job(0, "train", STATE, 1, True),  # with another
+        job(made(), 0, "train", STATE, 1, True),
+        job(made(), 2, "train", STATE, 1, True),  # of another client
+        job(made(), 0, "more", STATE, 1, True),  # in another step
+        job(made(), 0, "train", OTHER, 1, True),  # on another download
+        job(made(), 0, "train", None, 1, True),  # on none
+        job(made(), 0, "train", STATE, 2, True),  # of another number, and with it of another seed
+        job(made(), 0, "train", STATE, 1, False),  # that does not travel
+        job(after(("arrived", 0, 0)), 0, "train", STATE, 1, True),  # on data
+        job(after(("arrived", 0, 1)), 0, "train", STATE, 1, True),  # of another period
+        job(after(("arrived", 0, 0), ("arrived", 0, 1)), 0, "train", STATE, 1, True),
+        job(after(("arrived", 0, 1), ("arrived", 0, 0)), 0, "train", STATE, 1, True),
+        job(after(("done", [0], [first])), 0, "train", STATE, 1, True),  # with a memory
+        job(after(("done", [0], [last])), 0, "train", STATE, 1, True),  # with another
     ]
     assert all(one != other for one, other in combinations(found, 2))
-    nearby = after(("arrived", 2, 0), ("done", 2, first)).job(0, "train", STATE, 1, True)
+    nearby = job(after(("arrived", 2, 0), ("done", [2], [first])), 0, "train", STATE, 1, True)
     assert nearby == found[0]  # what happens to another client changes nothing
 
 
 def test_a_download_is_another_by_state_client_step_and_by_turn_only_where_codecs_draw():
     for draws in (False, True):
         keys = made(draws=draws)
-        first = keys.download(STATE, 0, "train")
+        first = download(keys, STATE, 0, "train")
         others = [
-            keys.download(OTHER, 0, "train"), keys.download(STATE, 2, "train"), keys.download(STATE, 0, "more"),
+            download(keys, OTHER, 0, "train"), download(keys, STATE, 2, "train"), download(keys, STATE, 0, "more"),
         ]  # fmt: skip
         assert len({first, *others}) == 4
-        assert (keys.download(STATE, 0, "train") == first) == (not draws)
+        assert (download(keys, STATE, 0, "train") == first) == (not draws)
 
 
 def folded(keys, question="fold", state=STATE, step="train", **changes):
     reply = {"client": 0, "version": 3, "download": None, "upload": OTHER, "weight": 1.0, **changes}
-    return keys.folded(question, state, [Reply(**reply)], step)
+    return keys.received(question, [Reply(**reply)], state, step)
 
 
 def test_a_fold_is_another_wherever_anything_that_it_takes_is():
@@ -163,7 +172,7 @@ def test_a_fold_is_another_wherever_anything_that_it_takes_is():
         folded(keys, weight=0.5),
         folded(spent),
         folded(again),
-        keys.folded("fold", STATE, [reply, reply], "train"),
+        keys.received("fold", [reply, reply], STATE, "train"),
     ]
     assert all(one != other for one, other in combinations(found, 2))
     assert folded(keys) == folded(keys, ask=7) == found[0]  # the number of an ask is the clock's alone
@@ -171,7 +180,7 @@ def test_a_fold_is_another_wherever_anything_that_it_takes_is():
 
 def test_order_of_replies_and_of_what_privacy_counts_is_part_of_a_fold():
     replies = [Reply(0, 0, None, STATE), Reply(2, 0, None, OTHER)]
-    assert made().folded("fold", STATE, replies, "train") != made().folded("fold", STATE, replies[::-1], "train")
+    assert made().received("fold", replies, STATE, "train") != made().received("fold", replies[::-1], STATE, "train")
     one, other = made(), made()
     for keys, order in ((one, (1, 2)), (other, (2, 1))):
         for count in order:
@@ -182,13 +191,15 @@ def test_order_of_replies_and_of_what_privacy_counts_is_part_of_a_fold():
 def test_what_a_forger_sends_is_another_by_what_it_has_sent_before_and_the_same_each_time_it_is_opened():
     sent, honest = [Ticket(digest("upload")) for _ in range(2)], Ticket(digest("upload"))
     keys = made()
-    assert keys.opened(0, honest) == honest.key
-    first, second = (keys.opened(FORGER, ticket) for ticket in sent)
+    assert keys.received("open", [Reply(0, 0, None, honest)]) == keys.received(
+        "open", [Reply(0, 0, None, Ticket(honest.key))]
+    )
+    first, second = (keys.forged(FORGER, ticket) for ticket in sent)
     assert len({honest.key, first, second}) == 3
-    assert keys.opened(FORGER, sent[0]) == first
+    assert keys.forged(FORGER, sent[0]) == first
     later = made()
     later.share(STATE, FORGER)  # a share is drawn from the same stream
-    assert later.opened(FORGER, sent[0]) == second
+    assert later.forged(FORGER, sent[0]) == second
     assert folded(keys, client=FORGER, upload=sent[0]) != folded(keys, client=FORGER, upload=sent[1])
 
 
@@ -215,12 +226,12 @@ def test_shares_and_their_merging():
 def test_scores_are_others_by_states_and_by_what_has_arrived():
     keys = made()
     found = [
-        keys.scored((STATE.key,), None),
-        keys.scored((OTHER.key,), None),
-        keys.scored(((0, STATE.key),), None),
-        keys.scored(((1, STATE.key),), None),
-        keys.scored((STATE.key,), ((0, 1),)),
-        keys.scored((STATE.key,), ((0, 2),)),
+        keys.scored(STATE, None),
+        keys.scored(OTHER, None),
+        keys.scored({0: STATE}, None),
+        keys.scored({1: STATE}, None),
+        keys.scored(STATE, ((0, 1),)),
+        keys.scored(STATE, ((0, 2),)),
     ]
     assert len(set(found)) == 6
 
@@ -228,20 +239,22 @@ def test_scores_are_others_by_states_and_by_what_has_arrived():
 def test_the_first_key_is_part_of_no_key_but_by_the_state():
     assert Keys(b"one").root != Keys(b"other").root
     states = [Ticket(Keys(root).root) for root in (b"one", b"other")]
-    assert made().download(states[0], 0, "train") != made().download(states[1], 0, "train")
+    assert download(made(), states[0], 0, "train") != download(made(), states[1], 0, "train")
 
 
 SCRIPT = """
-from fedsim.learner.keys import Keys
-from fedsim.learner.ticket import Reply, Ticket
+from fedsim.learner.recorded import Keys
+from fedsim.learn.replies import Reply
+from fedsim.learner.ticket import Ticket
 keys = Keys(b"root")
 state, clients = Ticket(keys.root), {"b", "a", "c"}
 for client in range(3):
     keys.arrived(client, 0)
-    upload = Ticket(keys.job(client, "train", Ticket(keys.download(state, client, "train")), 1, True))
-    keys.done(client, upload)
+    (download,) = keys.downloads(state, [client], "train")
+    (job,) = keys.jobs([client], "train", [Ticket(download)], [1], True)
+    keys.done([client], [upload := Ticket(job)])
 replies = [Reply(0, 0, None, upload, 0.1)]
-print(keys.scored((state.key,), None).hex(), keys.folded("fold", state, replies, "train").hex())
+print(keys.scored(state, None).hex(), keys.received("fold", replies, state, "train").hex())
 """
 
 

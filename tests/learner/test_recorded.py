@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from fedsim.core import logbook, wire
 from fedsim.core.seeds import Streams
+from fedsim.learn.replies import Reply
 from fedsim.learner.contract import Scores
-from fedsim.learner.keys import Keys, digest
-from fedsim.learner.recorded import Recorded, ReplayError
-from fedsim.learner.ticket import UNKNOWN, Reply, Share
-from fedsim.learner.trained import Trained
+from fedsim.learner.live import Live
+from fedsim.learner.recorded import Keys, Recorded, ReplayError, digest
+from fedsim.learner.ticket import UNKNOWN, Share
+from fedsim.net.attackers import Attackers
 from fedsim.net.codecs.half import Half
-from fedsim.net.forged import Forgers
 
 CLIENTS = 3
 
@@ -70,15 +70,16 @@ def seeds_of(clients, jobs):
     return [100 * client + job for client, job in zip(clients, jobs, strict=True)]
 
 
-def learner_of(record=None, *, declared=True, keyed=True, algorithm=Whole):
+def learner_of(record=None, *, declared=True, keyed=True, algorithm=Whole, log=()):
     """A learner of a few clients, one of which forges; it replays where it is given a record."""
-    algorithm, forgers = within(algorithm(), None), Forgers([{1: lambda array, rng: array}])
-    trained = Trained(algorithm, Works(works(40, declared)), Streams(0), down=Half(), forgers=forgers)
-    trained.scoring = Marks()
-    keys = Keys(digest("root"), forgers, draws=True) if keyed else None
-    learner = Recorded(trained, seeds_of, keys, record)
+    algorithm, attackers = within(algorithm(), None), Attackers({1: [lambda array, rng: array]})
+    given = {"down": Half(), "attackers": attackers, "scoring": Marks()}
+    parts = algorithm, Works(works(40, declared)), Streams(0), seeds_of
+    if not keyed:
+        return Live(*parts, **given)
+    learner = Recorded(*parts, **given, keys=Keys(digest("root"), attackers, draws=True), record=record or {}, log=log)
     if learner.replaying:
-        trained.algorithm = trained.backend = trained.scoring = trained.rng = Deaf()
+        learner.algorithm = learner.backend = learner.scoring = learner.rng = Deaf()
     return learner
 
 
@@ -92,21 +93,22 @@ def story(learner, rounds=2, order=range(CLIENTS)):
         downloads = learner.downloads(state, [*order], "train")
         work = learner.work([*order], "train", downloads)
         told += [[one.nbytes for one in downloads], [one.nbytes for one in work.uploads], work.operations.tolist()]
-        told += [[(learner.size(upload), learner.numbers(upload)) for upload in work.uploads]]
+        told += [[(learner.size(0, upload), learner.numbers(upload)) for upload in work.uploads]]
         pairs = zip(order, downloads, work.uploads, strict=True)
         replies = [Reply(client, number, *both) for client, *both in pairs]
         for reply in replies[:-1]:
-            learner.done(reply.client, reply.upload)
+            learner.done([reply.client], [reply.upload])
         learner.dropped(replies[-1].upload)
-        told += [learner.finite(replies), learner.masses(replies), learner.operations(state, replies, "train")]
+        opened = learner.open(state, replies, "train")
+        told += [len(opened.accepted), len(opened.refused), opened.operations, learner.aggregation_weights(replies)]
         before = state
-        state, epsilon = learner.fold(state, replies[:-1], "train")
+        state, epsilon = learner.aggregate(state, replies[:-1], "train")
         told += [epsilon, state is before]
         shares = [learner.share(state), learner.share(state, 0), learner.share(state, 1)]
         told += [[(one.ticket.nbytes, one.finite, one.operations) for one in shares]]
         state = learner.mix(state, shares, [1.0, 0.5, 0.5])
         told += [tuple(learner.score(state)), tuple(learner.score(dict.fromkeys(range(CLIENTS), state)))]
-        told += [tuple(learner.score_unmet(state, [(0, Period(number))]))]
+        told += [tuple(learner.score(state, [(0, Period(number))]))]
         learner.drawn(2, CLIENTS)
         learner.withdrawn(0, learner.work([0], "train", [downloads[0]]).uploads[0])
     return told, state
@@ -122,7 +124,7 @@ def test_a_replay_answers_every_question_from_the_record_and_asks_no_value(decla
     retold, state = story(again)
     assert retold == told
     assert state.key == last.key
-    assert again.asked == first.asked > 20
+    assert again.questions == first.questions > 20
     assert (again.talks, again.prepares) == (first.talks, first.prepares)
 
 
@@ -147,20 +149,19 @@ for name in SAYING:
     setattr(Loud, name, said_by(name))
 
 
-def test_a_replay_logs_what_was_logged_as_often_and_in_the_same_order():
-    with logbook.collected() as first:
-        story(learner := learner_of(algorithm=Loud))
-    with logbook.collected() as again:
+def test_a_replay_logs_what_was_logged_as_often_and_in_the_same_order(tmp_path):
+    with logbook.keep(tmp_path / "first.log") as first:
+        learner = learner_of(algorithm=Loud, log=first)
+        story(learner)
+    with logbook.keep(tmp_path / "again.log") as again:
         story(learner_of(learner.record, algorithm=Loud))
     assert again == first
     assert {text for _, _, text in first} == {*SAYING}
 
 
-def test_a_learner_without_keys_gives_the_same_answers_and_keeps_no_record():
+def test_a_learner_that_keeps_no_record_gives_the_same_answers():
     bare, keyed = learner_of(keyed=False), learner_of()
     assert story(bare)[0] == story(keyed)[0]
-    assert bare.record == {}
-    assert bare.asked == 0
     assert keyed.record
 
 
@@ -188,8 +189,7 @@ def test_a_replay_goes_on_with_the_values_that_were_saved():
     values, shares = first.values(), [first.share(last)]
     again = learner_of(first.record)
     _, state = story(again)
-    trained = first.trained
-    again.trained.algorithm, again.trained.scoring = trained.algorithm, trained.scoring
+    again.algorithm, again.scoring = first.algorithm, first.scoring
     again.resume(values)
     assert not again.replaying
     assert state.value is values[last.key]
@@ -220,17 +220,17 @@ class Guard:
 
 def guarded(record=None):
     learner = learner_of(record)
-    learner.trained.guard = Guard()
+    learner.privacy = Guard()
     return learner
 
 
 def test_privacy_is_spent_once_and_not_by_a_replay():
     first = guarded()
     told, _ = story(first)
-    assert first.trained.guard.asked == [[0, 1], (2, CLIENTS)] * 2
+    assert first.privacy.asked == [[0, 1], (2, CLIENTS)] * 2
     again = guarded(first.record)
     assert story(again)[0] == told
-    assert again.trained.guard.asked == []
+    assert again.privacy.asked == []
 
 
 @pytest.mark.parametrize("learner", [learner_of, guarded])
@@ -242,7 +242,7 @@ def test_what_was_drawn_and_folded_counts_in_later_keys_where_privacy_is_spent(l
         replies = [Reply(0, 0, *downloads, *asked.work([0], "train", downloads).uploads)]
         for draw in draws:
             asked.drawn(*draw)
-        *_, last = (asked.fold(state, replies, "train") for _ in range(folds))
+        *_, last = (asked.aggregate(state, replies, "train") for _ in range(folds))
         return last.state.key
 
     same = learner is learner_of
@@ -256,7 +256,7 @@ def test_a_value_goes_when_nobody_holds_its_ticket_and_not_before():
         """A dict that can be watched."""
 
     learner = learner_of()
-    learner.trained.algorithm = within(Whole(), None)
+    learner.algorithm = within(Whole(), None)
     state = learner.start()
     state.value = tree = Kept(state.value)
     seen, held = weakref.ref(tree), [state]
@@ -288,8 +288,10 @@ def test_a_job_gets_the_seed_of_its_number_which_a_withdrawn_one_gives_back():
         assert work.job.seed == expected
         if end == "dropped":
             learner.dropped(upload)
+        elif end == "done":
+            learner.done([2], [upload])
         else:
-            getattr(learner, end)(2, upload)
+            learner.withdrawn(2, upload)
         assert work.cancelled == (end != "done")
 
 
@@ -303,10 +305,10 @@ def test_a_job_sees_the_download_data_and_memory_of_its_moment_and_its_client_re
     job = upload.value.promise.job
     assert (job.client, job.step, job.period, job.data, job.memory) == (0, "train", 0, "data", {})
     assert job.download is download.value.tree
-    client = learner.trained.clients[0]
+    client = learner.clients[0]
     assert (client.period, client.data, client.seen) == (1, "later", [first, second])
     assert client.memory == {}
-    learner.done(0, upload)
+    learner.done([0], [upload])
     assert client.memory == {"own": 0}  # its promise's, which nobody has opened
 
 
@@ -317,13 +319,7 @@ def test_sizes_are_those_of_the_finished_work_and_are_known_before_where_they_ar
     done = [upload.value.promise for upload in uploads]
     assert [upload.nbytes == UNKNOWN for upload in uploads] == [not declared] * 2
     assert [work.asked for work in done] == [0, 0]
-    assert [learner.size(upload) for upload in uploads] == [wire.size(work.upload) for work in done]
-
-
-def test_a_reply_of_the_clocks_own_brings_nothing_to_fold():
-    learner = learner_of()
-    with pytest.raises(ValueError, match="client 4 has no upload to fold"):
-        learner.finite([Reply(4, 0, None, None)])
+    assert [learner.size(0, upload) for upload in uploads] == [wire.size(work.upload) for work in done]
 
 
 def test_what_travels_can_be_looked_at():

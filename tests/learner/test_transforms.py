@@ -13,18 +13,14 @@ from fake_world import Number
 from fedsim.core import wire
 from fedsim.core.seeds import Streams
 from fedsim.core.wire import Spec
-from fedsim.learner.client import Client
-from fedsim.learner.recorded import Recorded
-from fedsim.learner.ticket import UNKNOWN
-from fedsim.learner.trained import Trained
-from fedsim.learner.transforms import compressed, forged, sent_between_peers
-from fedsim.learner.upload import Upload
+from fedsim.learner.client import Client, Upload, compressed, forged, is_finite, shared
+from fedsim.learner.live import Live
+from fedsim.learner.ticket import UNKNOWN, Ticket, values_of
+from fedsim.net.attackers import Attackers
 from fedsim.net.codec import compress
 from fedsim.net.codecs.half import Half
 from fedsim.net.codecs.int8 import Int8
 from fedsim.net.codecs.top_k import TopK
-from fedsim.net.finite import is_finite
-from fedsim.net.forged import Forgers
 from fedsim.net.message import Message
 
 
@@ -55,6 +51,12 @@ class Notes(dict):
 def made(seed=0):
     torch.manual_seed(seed)
     return {"update": {"w": torch.randn(20, 8)}, "samples": 7}
+
+
+def learner_of(works, algorithm=None, **options):
+    """A learner whose jobs bring these uploads."""
+    seeds_of = lambda clients, jobs: [0] * len(jobs)  # noqa: E731
+    return Live(within(algorithm or Number(), None), Works(works), Streams(0), seeds_of, **options)
 
 
 def owner_of(number=3):
@@ -108,20 +110,19 @@ def test_asking_for_the_memory_compresses_in_the_order_of_jobs():
     assert notes.kept == 2
 
 
-@pytest.mark.parametrize("forgers", [None, Forgers([{3: lambda array, rng: array * 2}])])
-def test_a_job_that_is_broken_off_leaves_no_trace(forgers):
+@pytest.mark.parametrize("attackers", [None, Attackers({3: [lambda array, rng: array * 2]})])
+def test_a_job_that_is_broken_off_leaves_no_trace(attackers):
     work = Work(made(), LIKE)
-    trained = Trained(within(Number(), None), Works([work]), Streams(0), up=TopK(0.1), forgers=forgers)
-    learner = Recorded(trained, lambda clients, jobs: [0] * len(jobs))
-    trained.clients[3].notes = notes = Notes()
+    learner = learner_of([work], up=TopK(0.1), attackers=attackers or Attackers())
+    learner.clients[3].notes = notes = Notes()
     (download,) = learner.downloads(learner.start(), [3], "train")
     (upload,) = learner.work([3], "train", [download]).uploads
-    assert learner.size(upload) > 0
+    assert learner.size(0, upload) > 0
     learner.dropped(upload)
     assert work.cancelled
     assert (work.asked, notes.taken, notes.kept) == (0, 0, 0)
-    assert trained.clients[3].memory == {}
-    assert trained.rng.states() == {}
+    assert learner.clients[3].memory == {}
+    assert learner.rng.states() == {}
 
 
 def test_an_upload_of_another_size_than_was_declared_is_refused():
@@ -145,10 +146,10 @@ def test_a_codec_that_needs_numbers_lets_others_pass_for_the_server_to_refuse():
 
 
 def test_an_upload_is_forged_once_when_it_is_opened_and_whoever_is_honest_sends_its_own():
-    forgers, work, rng = Forgers([{1: lambda array, rng: array + rng.normal()}]), Work(made(), LIKE), Streams(0)
+    attackers, work, rng = Attackers({1: [lambda array, rng: array + rng.normal()]}), Work(made(), LIKE), Streams(0)
 
     def sent(work):
-        return Upload(work, Client(1), "train", [forged(forgers, 1, rng)])
+        return Upload(work, Client(1), "train", [forged(attackers, 1, rng)])
 
     upload = sent(work)
     assert upload.nbytes() == upload.declared() == work.nbytes
@@ -170,27 +171,25 @@ def test_an_upload_is_forged_once_when_it_is_opened_and_whoever_is_honest_sends_
     late = Work(made())
     sent(late).memory()
     assert late.asked == 0  # what a client remembers does not hang on what it sends
-    assert 0 not in forgers  # nobody asks for it
+    assert 0 not in attackers  # nobody asks for it
 
 
 def test_what_is_forged_is_compressed_and_only_where_it_travels():
-    trained = Trained(
-        within(Number(), None), Works([]), Streams(0), up=Half(), forgers=Forgers([{3: lambda array, rng: array * 3}])
-    )
+    learner = learner_of([], up=Half(), attackers=Attackers({3: [lambda array, rng: array * 3]}))
     for client, factor in ((3, 3), (2, 1)):
-        upload = trained.upload(Work(made(), LIKE), trained.clients[client], "train", True)
+        upload = learner.upload(Work(made(), LIKE), learner.clients[client], "train", True)
         assert torch.equal(upload.value()["update"]["w"], (made()["update"]["w"] * factor).half().float())
-        alone = trained.upload(Work(made(), LIKE), trained.clients[client], "train", False)
+        alone = learner.upload(Work(made(), LIKE), learner.clients[client], "train", False)
         assert torch.equal(alone.value()["update"]["w"], made()["update"]["w"])
         assert alone.declared() == wire.size(LIKE)
 
 
 @pytest.mark.parametrize("codec", [*(codec for codec in CODECS if codec.downwards), None], ids=repr)
 def test_downloads_and_shares_have_the_bytes_that_they_say_and_are_what_is_decoded(codec):
-    tree, nobody = made()["update"], Forgers([])
-    trained = Trained(within(Handed(), None), Works([]), Streams(0), down=codec)
-    downs = trained.downloads({0: tree, 1: tree, 2: made(1)["update"]}, [0, 1, 2], "train")
-    share = sent_between_peers(codec, nobody, tree, 0, Streams(0))
+    tree, nobody = made()["update"], Attackers()
+    learner = learner_of([], Handed(), down=codec)
+    downs = values_of(learner.downloads(Ticket(b"", 0, {0: tree, 1: tree, 2: made(1)["update"]}), [0, 1, 2], "train"))
+    share = shared(codec, nobody, tree, 0, Streams(0))
     for sent, whole in zip([*downs, share], [tree, tree, made(1)["update"], tree], strict=True):
         assert codec is not None or (sent.tree is sent.encoded and same(plain(sent.tree), plain(whole)))
         assert sent.nbytes == wire.size(sent.encoded) == len(wire.encode(sent.encoded))
@@ -199,8 +198,22 @@ def test_downloads_and_shares_have_the_bytes_that_they_say_and_are_what_is_decod
 
 
 def test_a_peers_share_is_forged_and_where_it_is_not_finite_it_keeps_its_size():
-    tree, forgers = made()["update"], Forgers([{0: lambda array, rng: array * math.inf}])
-    sound, false = (sent_between_peers(Int8(), forgers, tree, sender, Streams(0)) for sender in (1, 0))
+    tree, attackers = made()["update"], Attackers({0: [lambda array, rng: array * math.inf]})
+    sound, false = (shared(Int8(), attackers, tree, sender, Streams(0)) for sender in (1, 0))
     assert is_finite(sound.tree)
     assert not is_finite(false.tree)
     assert sound.nbytes == false.nbytes
+
+
+class Longer(Half):
+    """Sends more than it declares."""
+
+    def pieces(self, spec):
+        return Spec(spec.shape, "uint8")
+
+
+def test_a_codec_that_sends_other_pieces_than_it_declares_is_named():
+    upload, notes = upload_of(Work(made(), LIKE), Longer())
+    with pytest.raises(ValueError, match=r"Longer\.shrink returns other shapes or types than Longer\.pieces"):
+        upload.value()
+    assert notes.kept == 0

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from netlab import access, down, fluid, up, world
 
 from fedsim.core.record import SERVER
-from fedsim.net import tcp
 from fedsim.net.effects.churn import Churn
 from fedsim.net.effects.jitter import Jitter
 from fedsim.net.effects.loss import Loss
-from fedsim.net.model import Naive
-from fedsim.net.tcp import TransferModel
+from fedsim.net.model import NetworkModel
+from fedsim.net.tcp import laws as tcp
+from fedsim.net.tcp.laws import TransferModel
 from fedsim.net.transfer import Lost
 
 CLIENTS = 4
@@ -76,7 +76,7 @@ class Story:
         self.world.nodes.set_rate(client, uplink=rate, downlink=rate / 2)
 
     def capacity(self, upwards, capacity):
-        (self.world.network.ingress if upwards else self.world.network.egress).set_capacity(capacity)
+        self.world.network.shared["ingress" if upwards else "egress"].set_capacity(capacity)
 
     def abort(self, number):
         if number < len(self.deliveries):
@@ -92,7 +92,7 @@ def integrate(story):
     env, network, carried = story.world.env, story.world.network, Counter()
     end = env.timeout(25)
     while not end.processed:
-        rates = {up: link.load for up, link in ((True, network.ingress), (False, network.egress))}
+        rates = {up: link.load for up, link in ((True, network.shared["ingress"]), (False, network.shared["egress"]))}
         before = env.now
         env.step()
         for upwards, rate in rates.items():
@@ -105,7 +105,7 @@ def integrate(story):
     st.lists(sends, min_size=1, max_size=20),
     st.lists(disturbances, max_size=20),
     effects,
-    st.sampled_from([fluid(), fluid(congestion_control="bbr"), fluid(deterministic=True), Naive()]),
+    st.sampled_from([fluid(), fluid(congestion_control="bbr"), fluid(deterministic=True), NetworkModel()]),
 )
 def test_every_message_ends_in_one_row_that_agrees_with_its_delivery(sends, disturbances, effects, model):
     story = Story(sends, disturbances, effects, model)
@@ -116,7 +116,7 @@ def test_every_message_ends_in_one_row_that_agrees_with_its_delivery(sends, dist
     assert [row.arrived for row in rows] == sorted(row.arrived for row in rows)
     for row in rows:
         loss = 1 - math.prod(1 - getattr(e, "up" if row.dst == SERVER else "down") for e in as_both(effects))
-        whole = row.nbytes if model == Naive() else tcp.wire_size(TransferModel(), row.nbytes, loss)
+        whole = row.nbytes if model == NetworkModel() else tcp.wire_size(TransferModel(), row.nbytes, loss)
         assert row.sent <= row.arrived <= 25
         if row.fate in ("delivered", "late"):
             assert row.wire_bytes == round(whole)

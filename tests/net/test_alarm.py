@@ -7,7 +7,15 @@ import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.net.alarm import Alarm
+from fedsim.net.presence.agenda import Agenda
+
+
+def alarm_of(env, call):
+    """An alarm on this clock, without clients."""
+    agenda = Agenda(0, call)
+    agenda.start(env)
+    return agenda
+
 
 MOMENTS = st.floats(0, 1e6, allow_subnormal=False)
 
@@ -15,7 +23,7 @@ MOMENTS = st.floats(0, 1e6, allow_subnormal=False)
 @given(st.floats(0, 1e6), st.lists(MOMENTS, min_size=1, max_size=6))
 def test_it_rings_at_the_earliest_time_and_never_late(now, times):
     env, rang = simpy.Environment(now), []
-    alarm = Alarm(env, lambda: rang.append(env.now))
+    alarm = alarm_of(env, lambda: rang.append(env.now))
     for time in times:
         alarm.set(now + time)
     env.run()
@@ -26,7 +34,7 @@ def test_it_rings_at_the_earliest_time_and_never_late(now, times):
 
 def test_it_rings_again_only_when_it_is_set_again():
     env, rang = simpy.Environment(), []
-    alarm = Alarm(env, lambda: (rang.append(env.now), alarm.set(3.0 if len(rang) == 1 else math.inf)))
+    alarm = alarm_of(env, lambda: (rang.append(env.now), alarm.set(3.0 if len(rang) == 1 else math.inf)))
     alarm.set(2.0)
     alarm.set(1.0)
     alarm.set(math.inf)
@@ -36,6 +44,6 @@ def test_it_rings_again_only_when_it_is_set_again():
 
 def test_a_time_that_has_passed_rings_at_once():
     env, rang = simpy.Environment(5.0), []
-    Alarm(env, lambda: rang.append(env.now)).set(2.0)
+    alarm_of(env, lambda: rang.append(env.now)).set(2.0)
     env.run()
     assert rang == [5.0]

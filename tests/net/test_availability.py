@@ -12,7 +12,7 @@ from fedsim.core.errors import UserError
 from fedsim.net.effects.churn import Churn
 from fedsim.net.effects.diurnal import Diurnal
 from fedsim.net.effects.outage import Outage
-from fedsim.net.inputs import stretches
+from fedsim.net.measurements import stretches
 
 
 def online_at(times, clients, *effects, seed=0):
@@ -87,11 +87,6 @@ def test_wrong_tables_are_reported_by_their_line(tmp_path):
         Churn(online=1.0, table=path)
     with pytest.raises(UserError, match="line 3: there is no client 5; there are 5 clients, numbered from 0"):
         world(clients=5, effects=[Churn(table=path)])
-
-
-def test_a_day_on_which_nobody_comes_is_refused():
-    with pytest.raises(ValueError, match="diurnal: option 'peak' is 0: no client would ever be online"):
-        Diurnal(peak=0.0, trough=0.0)
 
 
 HOURS = np.arange(1, 48, 3) * 3600.0

@@ -7,12 +7,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from netlab import down, fluid, up, world
 
-from fedsim.net import tcp, window
-from fedsim.net.model import Naive
+from fedsim.net.links.link import Link
+from fedsim.net.links.link_meter import credit, tokens
+from fedsim.net.model import NetworkModel
 from fedsim.net.network import ServerAccess
-from fedsim.net.sharing.link import Link
-from fedsim.net.sharing.link_state import credit, tokens
-from fedsim.net.tcp import TransferModel
+from fedsim.net.tcp import congestion_avoidance
+from fedsim.net.tcp import laws as tcp
+from fedsim.net.tcp.laws import TransferModel
 
 MODEL = TransferModel()
 rates, bursts = st.floats(1e5, 1e9), st.floats(0, 2e5) | st.just(0.0)
@@ -141,16 +142,16 @@ def test_a_loss_that_is_noticed_within_the_burst():
     here.env.run()
     constants = TransferModel(deterministic=True)
     lost = tcp.first_loss(constants, 10, 0.5, 0.0)
-    start = window.lossy_start(constants, 30_000.0, 0.002, 1e6, 0.5, lost)
-    assert start.until == (lost + window.FILLED * 1e6 * 0.002 / 1500) * 1500 < 15_000
-    slow = window.limit(constants, 0.002, 0.5, 1e6, start, 30_000 - start.until)
+    start = congestion_avoidance.lossy_start(constants, 30_000.0, 0.002, 1e6, 0.5, lost)
+    assert start.until == (lost + congestion_avoidance.FILLED * 1e6 * 0.002 / 1500) * 1500 < 15_000
+    slow = congestion_avoidance.limit(constants, 0.002, 0.5, 1e6, start, 30_000 - start.until)
     wait = tcp.syn_wait(constants, 0.5, 0.0)
     assert here.rows[0].wire_bytes == 30_000
     assert here.rows[0].arrived == pytest.approx(0.002 + wait + (30_000 - start.until) / slow + 0.001)
 
 
 def test_the_naive_model_has_no_bursts():
-    here = shaped(10_000, latency=0.0, uplink=8e6, model=Naive())
+    here = shaped(10_000, latency=0.0, uplink=8e6, model=NetworkModel())
     here.network.send(up(0, 10**6))
     here.env.run()
     assert here.env.now == pytest.approx(1.0)

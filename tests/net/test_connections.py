@@ -1,23 +1,22 @@
 """Connections that stay open: no handshake, and no slow start while the window is open."""
 
 import pytest
-from netlab import down, fluid, up, world
+from netlab import down, fluid, stall, up, world
 
-from fedsim.net import tcp
-from fedsim.net.connecting import Connecting
+from fedsim.net.channels.connection import ConnectionPolicy
 from fedsim.net.effects.churn import Churn
-from fedsim.net.tcp import TransferModel
+from fedsim.net.tcp.laws import TransferModel
 
 MODEL = TransferModel()
-KEPT = Connecting("kept")
+KEPT = ConnectionPolicy("kept")
 NBYTES = 1_448_000
-STALL = tcp.stall(MODEL, 1_500_000, 0.1, 1e6)
+STALL = stall(MODEL, 1_500_000, 0.1, 1e6)
 UP, DOWN = 0.05 + 1.5, 0.05 + 0.05 + 1.5  # without handshake and slow start
 
 
-def times(*sends, clients=1, connecting=KEPT, **options):
+def times(*sends, clients=1, connections=KEPT, **options):
     """Seconds that each message took, in the order of sending."""
-    here = world(0.05, clients=clients, connecting=connecting, **options)
+    here = world(0.05, clients=clients, connections=connections, **options)
     for number, (at, message) in enumerate(sends):
         message.version = number
         here.at(at, here.network.send, message)
@@ -26,7 +25,7 @@ def times(*sends, clients=1, connecting=KEPT, **options):
 
 
 def test_without_kept_connections_every_message_opens_its_own():
-    took, _ = times((0, up(0, NBYTES)), (3, up(0, NBYTES)), connecting=Connecting())
+    took, _ = times((0, up(0, NBYTES)), (3, up(0, NBYTES)), connections=ConnectionPolicy())
     assert took == pytest.approx([0.1 + STALL + UP] * 2)
 
 
@@ -82,9 +81,9 @@ def test_tls_is_not_repeated():
     assert took == pytest.approx([0.3 + 0.05, 0.05, 0.1])
 
 
-def exchange(connecting, *steps, **options):
+def exchange(connections, *steps, **options):
     """Seconds of a download of each exchange and of the upload that answers it, begun `wait` after it and `at`."""
-    here = world(0.05, connecting=connecting, **options)
+    here = world(0.05, connections=connections, **options)
 
     def run():
         for at, wait in steps:
@@ -101,17 +100,17 @@ def exchange(connecting, *steps, **options):
 
 def test_a_reply_goes_back_on_the_connection_of_its_request_and_the_next_request_opens_another():
     """The reply needs no handshake, but its sender has sent nothing yet."""
-    took = exchange(Connecting("exchange"), (0, 1.0), (10, 0.0))
+    took = exchange(ConnectionPolicy("exchange"), (0, 1.0), (10, 0.0))
     assert took == pytest.approx([0.1 + STALL + DOWN, STALL + UP] * 2)
 
 
 def test_a_message_that_answers_nothing_opens_its_own():
-    took, _ = times((0, down(0, 0)), (5, up(0, 0)), connecting=Connecting("exchange"))
+    took, _ = times((0, down(0, 0)), (5, up(0, 0)), connections=ConnectionPolicy("exchange"))
     assert took == pytest.approx([0.2, 0.15])
 
 
 def test_no_reply_goes_back_on_a_connection_that_its_client_has_closed():
-    here = world(0.05, connecting=Connecting("exchange"))
+    here = world(0.05, connections=ConnectionPolicy("exchange"))
     request = here.network.send(down(0, 0))
     here.at(1.0, lambda: here.nodes.leave(0))
     here.at(2.0, here.network.send, up(0, 0), request)
@@ -121,12 +120,12 @@ def test_no_reply_goes_back_on_a_connection_that_its_client_has_closed():
 
 def test_a_server_that_pushes_waits_for_no_request_once_the_connection_is_open():
     """On a new one the request travels with the last packet of the handshake, whoever wants to send."""
-    took, _ = times((0, down(0, 0)), (5, down(0, 0)), (9, up(0, 0)), connecting=Connecting("kept", "push"))
+    took, _ = times((0, down(0, 0)), (5, down(0, 0)), (9, up(0, 0)), connections=ConnectionPolicy("kept", "push"))
     assert took == pytest.approx([0.2, 0.05, 0.05])
 
 
 def test_a_window_that_idling_does_not_close_stays_open():
-    took, _ = times((0, up(0, NBYTES)), (900, up(0, NBYTES)), connecting=Connecting("kept", idle_restart=False))
+    took, _ = times((0, up(0, NBYTES)), (900, up(0, NBYTES)), connections=ConnectionPolicy("kept", idle_restart=False))
     assert took == pytest.approx([0.1 + STALL + UP, UP])
 
 
@@ -142,7 +141,7 @@ def test_connections_are_between_two():
 
 @pytest.mark.parametrize("how", ["sleep", "leave"])
 def test_who_goes_closes_all_it_has(how):
-    here = world(0.05, connecting=KEPT, clients=2)
+    here = world(0.05, connections=KEPT, clients=2)
     for client in (0, 1):
         here.network.send(up(client, 0))
     here.at(1.0, lambda: getattr(here.nodes, how)(0))
@@ -156,7 +155,7 @@ def test_who_goes_closes_all_it_has(how):
 @pytest.mark.long
 def test_an_idle_client_that_goes_as_planned_closes_all_it_has():
     """Nobody attends to it between its messages, a thousand seconds apart, while it goes and comes every other one."""
-    here = world(0.05, connecting=KEPT, effects=[Churn(online=1.0, offline=1.0)])
+    here = world(0.05, connections=KEPT, effects=[Churn(online=1.0, offline=1.0)])
     sent = 0
     for _ in range(50):
         while not here.nodes.online[0]:
@@ -169,7 +168,7 @@ def test_an_idle_client_that_goes_as_planned_closes_all_it_has():
 
 
 def test_a_message_that_is_cut_takes_its_connection_with_it_and_no_other():
-    here = world(0.05, connecting=KEPT)
+    here = world(0.05, connections=KEPT)
     here.network.send(up(0, 0))
     here.network.send(up(0, 0))
     here.at(1.0, lambda: here.at(1.5, here.network.send(up(0, NBYTES)).abort))

@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 
-from fedsim.net.inputs import devices
+from fedsim.net.measurements import devices
 
 
 def test_draws_give_the_quantiles_back_at_the_level_asked_for():

@@ -11,30 +11,30 @@ from hypothesis import strategies as st
 from netlab import access, down, up, world
 
 from fedsim.core.errors import UserError
-from fedsim.net import tcp
+from fedsim.net.disturbance import Throttle
 from fedsim.net.effects.churn import Churn
 from fedsim.net.effects.congestion import Congestion
 from fedsim.net.effects.diurnal import Diurnal
 from fedsim.net.effects.outage import Outage
 from fedsim.net.effects.straggler import Straggler
-from fedsim.net.model import Naive
-from fedsim.net.sharing.link import Link
-from fedsim.net.tcp import TransferModel
-from fedsim.net.throttle import Throttle
+from fedsim.net.links.link import Link
+from fedsim.net.model import NetworkModel
+from fedsim.net.tcp import laws as tcp
+from fedsim.net.tcp.laws import TransferModel
 
 
 def watched(effects, clients=1, until=100.0, seed=0, **options):
     """Run effects alone and return the changes of clients: (time, client, what) and (time, client, uplink)."""
     here, moves, rates = world(clients=clients, effects=effects, seed=seed, **options), [], []
     here.nodes.watch(lambda client, what: moves.append((here.env.now, client, what)))
-    here.nodes.watch_rates(lambda client: rates.append((here.env.now, client, float(here.nodes.uplink[client]))))
+    here.nodes.rates.watch(lambda client: rates.append((here.env.now, client, float(here.nodes.uplink[client]))))
     here.env.run(until=until)
     return here, moves, rates
 
 
 def test_in_an_outage_bytes_wait():
     """One megabyte at 8 Mbit/s, of which a quarter waits for two seconds: latency + 1 s + 2 s."""
-    here = world(latency=0.1, effects=[Outage(every=0.75, length=2.0, times="fixed")], model=Naive())
+    here = world(latency=0.1, effects=[Outage(every=0.75, length=2.0, times="fixed")], model=NetworkModel())
     here.network.send(up(0, 1_000_000))
     here.env.run(until=10)
     assert [(row.fate, row.wire_bytes) for row in here.rows] == [("delivered", 1_000_000)]
@@ -42,7 +42,7 @@ def test_in_an_outage_bytes_wait():
 
 
 def test_in_an_outage_that_cuts_bytes_are_lost():
-    here = world(latency=0.0, effects=[Outage(every=0.5, length=2.0, times="fixed", cut=True)], model=Naive())
+    here = world(latency=0.0, effects=[Outage(every=0.5, length=2.0, times="fixed", cut=True)], model=NetworkModel())
     here.network.send(up(0, 1_000_000))
     here.env.run(until=1)
     assert [(row.fate, row.arrived) for row in here.rows] == [("cut", 0.5)]
@@ -202,7 +202,7 @@ def test_a_link_that_there_is_not_is_reported(effect):
 
 
 @pytest.mark.parametrize("effect", [Congestion(0.5), Outage(every=1.0, length=1.0, link="ingress")])
-@pytest.mark.parametrize("options", [{}, {"server": access(8e6), "model": Naive()}])
+@pytest.mark.parametrize("options", [{}, {"server": access(8e6), "model": NetworkModel()}])
 def test_of_an_unlimited_link_no_share_can_be_taken(effect, options):
     with pytest.raises(UserError, match=r"'ingress' is unlimited.*give it a rate \(network.server\)"):
         world(effects=[effect], **options)

@@ -1,4 +1,4 @@
-"""Lanes: passages without messages proceed over a full link as messages do, to the last bit."""
+"""CohortChannel: passages without messages proceed over a full link as messages do, to the last bit."""
 
 import math
 
@@ -81,5 +81,5 @@ def test_the_servers_halt_makes_clients_leave_in_the_order_of_their_start():
     here.nodes.watch(lambda client, what: left.append((client, what)))
     for client in (2, 0):
         here.network.planner.passage(client, True, 1000, (0.0, 0.0), lambda passage: None).begin()
-    here.network.service.halt(here, 1)
+    here.network.planner.halt()
     assert left == [(2, "leave"), (0, "leave")]

@@ -23,7 +23,7 @@ def test_a_client_moves_what_the_paper_counts(count):
     """Bonawitz et al., section 7.1: 2 n a_K + (5 n - 4) a_S + m log2 R, and what seals and numbers the shares."""
     others, numbers = count - 1, 1000
     bare = {
-        "keys": [masking.own_keys(), masking.keys_of(others)],
+        "keys": [masking.answer("keys", None), masking.keys_of(others)],
         "shares": [masking.sealed(others), masking.sealed(others)],
         "unmask": [masking.answer("unmask", masking.alive(others, others))],
     }

@@ -5,7 +5,9 @@ A time is from the sender's first packet until the client knows: an upload's rep
 tolerances are those of each group's worst tenth.  No constant is fitted to these.
 """
 
+import math
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,12 +107,30 @@ def simulate(case, name, seed):
     return [row.arrived - row.sent + (row.dst == -1) * (case.rtt + case.jitter) / 2 for row in rows]
 
 
+def medians(case, name):
+    """Seconds that each flow takes, the median of seeds where something is drawn."""
+    return np.median([simulate(case, name, seed) for seed in range(16 if case.loss_up else 1)], axis=0)
+
+
+def worst(name, *, alone):
+    """The largest error in percent of the flows that are alone on their links, or of those that compete."""
+    cases = [case for case in CASES.values() if (len(case.flows) == 1) == alone]
+    return max(100 * np.abs(medians(case, name) / getattr(case, name) - 1).max() for case in cases)
+
+
+def test_the_readme_says_how_far_single_and_competing_flows_are_off():
+    single = math.ceil(max(worst(name, alone=True) for name in ("cubic", "bbr")))
+    cubic, bbr = (math.ceil(worst(name, alone=False)) for name in ("cubic", "bbr"))
+    text = " ".join((Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").split())
+    assert f"Single flows are within {single} % of real Linux TCP" in text
+    assert f"competing flows are within {cubic} % (Cubic) or {bbr} % (BBR)" in text
+
+
 @pytest.mark.parametrize("name", ["cubic", "bbr"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_agrees_with_linux(case, name):
     measured, tolerance = {"cubic": (case.cubic, case.tolerances[0]), "bbr": (case.bbr, case.tolerances[1])}[name]
-    runs = [simulate(case, name, seed) for seed in range(16 if case.loss_up else 1)]
-    seconds = np.median(runs, axis=0)
+    seconds = medians(case, name)
     assert np.abs(seconds / measured - 1).max() <= tolerance
     if case.ends_together:
         assert seconds.max() == pytest.approx(max(measured), rel=0.02)

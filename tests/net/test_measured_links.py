@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from fedsim.net.inputs import measured
+from fedsim.net.measurements import measured
 
 COUNT = 10_000
 KEYS = {"download_mbps": ("downlink", 1e6), "upload_mbps": ("uplink", 1e6), "rtt_ms": ("latency", 5e-4)}

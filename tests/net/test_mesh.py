@@ -7,10 +7,10 @@ import simpy
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import fedsim.net.sharing.mesh as module
-from fedsim.net.sharing.breach import Breach
-from fedsim.net.sharing.link import Link
-from fedsim.net.sharing.mesh import Mesh
+import fedsim.net.links.mesh as module
+from fedsim.net.links.flows import InvariantError
+from fedsim.net.links.link import Link
+from fedsim.net.links.mesh import Mesh
 
 
 def fill_paths(ceilings, weights, capacities, crosses):
@@ -199,7 +199,7 @@ def test_bytes_are_conserved(seed):
         traffic.env.step()
         carried += rate * (traffic.env.now - before)
         spared += rate * 1e-9 * max(1.0, traffic.env.now) * (len(traffic.ends) > ended)
-    left = traffic.left | {i: traffic.pools[i].remaining(flow) for i, flow in traffic.active.items()}
+    left = traffic.left | {i: traffic.pools[i].leave(flow) for i, flow in traffic.active.items()}
     assert carried == pytest.approx(sum(flow[1] for flow in flows) - sum(left.values()), rel=1e-9, abs=spared)
 
 
@@ -341,7 +341,7 @@ def test_flows_far_from_a_change_keep_their_dates_and_are_not_looked_at(monkeypa
     flow = far.join(1e3, 5.0, lambda flow: None)
     assert far.rate(flow) == 1.0
     looked, plain = [], module.fill
-    monkeypatch.setattr("fedsim.net.sharing.mesh.fill", lambda *args: looked.extend(args[0]) or plain(*args))
+    monkeypatch.setattr("fedsim.net.links.mesh.fill", lambda *args: looked.extend(args[0]) or plain(*args))
     near.join(1e3, 5.0, lambda flow: None)
     mesh.settle()
     assert len(looked) == 1
@@ -349,7 +349,7 @@ def test_flows_far_from_a_change_keep_their_dates_and_are_not_looked_at(monkeypa
 
 def test_changes_of_one_instant_are_settled_once(monkeypatch):
     count, plain = [], module.fill
-    monkeypatch.setattr("fedsim.net.sharing.mesh.fill", lambda *args: count.append(1) or plain(*args))
+    monkeypatch.setattr("fedsim.net.links.mesh.fill", lambda *args: count.append(1) or plain(*args))
     traffic = Traffic([(1.0, 1e6, 1e6, 1.0)] * 50, [1e6], np.ones((50, 1), int))
     assert traffic.run() == pytest.approx([51.0] * 50)
     assert len(count) == 2  # all join; all end
@@ -399,7 +399,7 @@ def test_whoever_ends_may_join_again_at_once_and_leaving_after_the_end_is_nothin
 
     def again(flow):
         ends.append(env.now)
-        assert (pool.leave(flow), pool.remaining(flow), pool.rate(flow)) == (0.0, 0.0, 0.0)
+        assert (pool.leave(flow), pool.leave(flow), pool.rate(flow)) == (0.0, 0.0, 0.0)
         pool.set_ceiling(flow, 5e5)
         if len(ends) < 6:
             pool.join(1e6, 1e6, again)
@@ -434,7 +434,7 @@ def test_a_breach_is_reported():
     mesh.settle()
     (bundle,) = link.bundles
     bundle.level *= 1.01
-    with pytest.raises(Breach, match="carries"):
+    with pytest.raises(InvariantError, match="carries"):
         link.check(env.now)
 
 

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from netlab import access, down, fluid, up, world
 
-from fedsim.net import tcp, window
 from fedsim.net.effects.jitter import Jitter
 from fedsim.net.effects.loss import Loss
+from fedsim.net.tcp import congestion_avoidance
+from fedsim.net.tcp import laws as tcp
 
 nbytes, latency, rate = st.integers(1, 10**8), st.floats(0, 0.5), st.floats(1e5, 1e9)
 losses = st.floats(0, 0.4) | st.floats(0, 0.05)
@@ -58,7 +59,13 @@ def under_way(model, trip, more, loss, rate):
     """Seconds that the bytes take after a loss which a longer trip lets pass before it is noticed, at full rate."""
     if not loss:
         return 0.0
-    return window.FILLED * more * rate / 8 / min(rate / 8, tcp.loss_ceiling(model.constants, trip + more, loss))
+    return (
+        congestion_avoidance.FILLED
+        * more
+        * rate
+        / 8
+        / min(rate / 8, tcp.steady_rate_of(model.constants, trip + more, loss))
+    )
 
 
 @given(st.sampled_from([up, down]), nbytes, latency, rate, st.floats(0.1, 1))

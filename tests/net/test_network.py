@@ -4,18 +4,20 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from netlab import Sized, access, down, fluid, up, world
+from netlab import Sized, access, down, fluid, stall, up, world
 
-from fedsim.net import tcp, window
 from fedsim.net.effect import Effect
 from fedsim.net.effects.jitter import Jitter
 from fedsim.net.effects.loss import Loss
 from fedsim.net.message import Message
-from fedsim.net.model import Naive, model_named
+from fedsim.net.model import NetworkModel
 from fedsim.net.network import ServerAccess
-from fedsim.net.tcp import TransferModel
+from fedsim.net.tcp import congestion_avoidance
+from fedsim.net.tcp import laws as tcp
+from fedsim.net.tcp.congestion_avoidance import Start
+from fedsim.net.tcp.fluid import model_named
+from fedsim.net.tcp.laws import TransferModel
 from fedsim.net.transfer import Lost
-from fedsim.net.window import Start
 
 MODEL = TransferModel()
 
@@ -42,7 +44,7 @@ def lone(message, **options):
 def test_a_lone_message_takes_its_round_trips_its_stall_and_its_bytes(direction, nbytes, rate, rtt, tls, jitter):
     options = {"latency": rtt / 2, "uplink": rate, "downlink": rate, "model": fluid(tls_rtts=tls)}
     trip, size = rtt + jitter, tcp.wire_size(MODEL, nbytes, 0.0)
-    expected = (2 + tls) * trip + tcp.stall(MODEL, size, trip, rate / 8) + 8 * size / rate
+    expected = (2 + tls) * trip + stall(MODEL, size, trip, rate / 8) + 8 * size / rate
     seconds = lone(direction(0, nbytes), effects=[Jitter(jitter)], **options)
     assert seconds == pytest.approx(expected, rel=1e-9)
 
@@ -122,8 +124,8 @@ def test_rates_change_under_the_bytes():
 def test_a_server_without_capacity_and_back():
     here = world(latency=0.0, uplink=8e6, server=access(8e6))
     here.network.send(up(0, 1_448_000))
-    here.at(0.5, lambda: here.network.ingress.set_capacity(0.0))
-    here.at(2.0, lambda: here.network.ingress.set_capacity(1e6))
+    here.at(0.5, lambda: here.network.shared["ingress"].set_capacity(0.0))
+    here.at(2.0, lambda: here.network.shared["ingress"].set_capacity(1e6))
     here.env.run()
     assert here.rows[0].arrived == pytest.approx(3.0)
 
@@ -143,7 +145,7 @@ def test_a_cut_in_any_phase(how, phase):
     at, share, fate = CUTS[phase]
     here = world(latency=0.1, uplink=8e6)
     size = 1_500_000
-    start = 0.2 + tcp.stall(MODEL, size, 0.2, 1e6)
+    start = 0.2 + stall(MODEL, size, 0.2, 1e6)
     delivery = here.network.send(up(0, 1_448_000))
     calls = {
         "abort": delivery.abort,
@@ -179,10 +181,10 @@ def test_a_cut_after_a_loss(how):
     }
     size, wait = tcp.wire_size(MODEL, 1_448_000, 0.01), tcp.syn_wait(model.constants, 0.01, 0.0)
     lost = tcp.first_loss(model.constants, 1000, 0.01, 0.0)
-    start = window.lossy_start(MODEL, size, 0.2, 1e6, 0.01, lost)
-    slow = window.limit(MODEL, 0.2, 0.01, 1e6, start, size - start.until)
+    start = congestion_avoidance.lossy_start(MODEL, size, 0.2, 1e6, 0.01, lost)
+    slow = congestion_avoidance.limit(MODEL, 0.2, 0.01, 1e6, start, size - start.until)
     here.env.run(until=0.2 + wait + start.idle + start.until / 1e6 + 0.1)
-    assert here.network.ingress.load == pytest.approx(slow)
+    assert here.network.shared["ingress"].load == pytest.approx(slow)
     calls[how]()
     here.env.run()
     moved = start.until + 0.1 * slow
@@ -199,7 +201,7 @@ def test_all_flows_of_a_client_get_their_part_whenever_one_comes_or_goes():
     for tick in range(600):
         here.env.run(until=0.01 * tick + 0.005)
         if flows := here.flows(0, True):
-            rates = [here.network.ingress.rate(flow) for flow in flows]
+            rates = [here.network.shared["ingress"].rate(flow) for flow in flows]
             assert rates == pytest.approx([1e6 / len(rates)] * len(rates))
             seen.add(len(rates))
     assert seen == {1, 2, 3, 4}
@@ -282,8 +284,6 @@ def test_only_the_server_and_a_client_that_exists_can_talk(src, dst):
 class LossyClient(Effect):
     """Loss towards the server, for one client only."""
 
-    shapes = True
-
     client: int
     rate: float
 
@@ -298,9 +298,9 @@ def test_after_the_first_loss_the_rest_has_what_the_window_allows():
     top = 10 + number - 1  # packets; slow start has not filled the path yet
     assert top < 2 * 1e6 * 0.1 / 1500
     start, until = Start(0.0, 0.0, 0.0, window=top), (number + top) * 1500
-    slow = window.limit(MODEL, 0.1, 0.01, 1e6, start, size - until)
-    assert tcp.loss_ceiling(MODEL, 0.1, 0.01) < slow < 0.7 * top * 1500 / 0.1
-    expected = 0.2 + tcp.stall(MODEL, until, 0.1, 1e6) + until / 1e6 + (size - until) / slow
+    slow = congestion_avoidance.limit(MODEL, 0.1, 0.01, 1e6, start, size - until)
+    assert tcp.steady_rate_of(MODEL, 0.1, 0.01) < slow < 0.7 * top * 1500 / 0.1
+    expected = 0.2 + stall(MODEL, until, 0.1, 1e6) + until / 1e6 + (size - until) / slow
     expected += tcp.syn_wait(model.constants, 0.01, 0.0)
     assert lone(up(0, 4_000_000), latency=0.05, model=model, effects=[Loss(up=0.01)]) == pytest.approx(expected)
 
@@ -318,8 +318,8 @@ def test_what_a_lossy_flow_cannot_use_goes_to_the_others():
     here.network.send(up(1, 1_448_000))
     size, wait = tcp.wire_size(MODEL, 4_000_000, 0.01), tcp.syn_wait(model.constants, 0.01, 0.0)
     lost = tcp.first_loss(model.constants, tcp.packets(MODEL, 4_000_000), 0.01, 0.0)
-    start = window.lossy_start(MODEL, size, 0.1, 5e5, 0.01, lost)
-    slow = window.limit(MODEL, 0.9, 0.01, 1e6, start, size - start.until)
+    start = congestion_avoidance.lossy_start(MODEL, size, 0.1, 5e5, 0.01, lost)
+    slow = congestion_avoidance.limit(MODEL, 0.9, 0.01, 1e6, start, size - start.until)
     assert slow < 5e5
     starts = 0.1 + wait + start.idle
     shared = start.until / 5e5  # both at half the rate
@@ -332,7 +332,7 @@ def test_what_a_lossy_flow_cannot_use_goes_to_the_others():
 @pytest.mark.parametrize("direction", [up, down])
 def test_the_naive_model_is_latency_plus_size_over_bandwidth(direction):
     here = world(
-        latency=0.05, uplink=8e6, downlink=8e6, clients=3, server=access(4e6), model=Naive(), effects=[Loss(0.1)]
+        latency=0.05, uplink=8e6, downlink=8e6, clients=3, server=access(4e6), model=NetworkModel(), effects=[Loss(0.1)]
     )
     for client in range(3):
         here.network.send(direction(client, 10**6))
@@ -343,7 +343,7 @@ def test_the_naive_model_is_latency_plus_size_over_bandwidth(direction):
 
 
 def test_the_naive_model_is_cut_and_slowed_like_any_other():
-    here = world(latency=0.0, uplink=8e6, clients=2, model=Naive())
+    here = world(latency=0.0, uplink=8e6, clients=2, model=NetworkModel())
     here.network.send(up(0, 10**6))
     here.network.send(up(1, 10**6))
     here.at(0.25, lambda: here.nodes.sleep(0))
@@ -354,7 +354,7 @@ def test_the_naive_model_is_cut_and_slowed_like_any_other():
 
 def test_models_have_names():
     assert model_named("fluid", MODEL) == fluid()
-    assert model_named("naive", MODEL) == Naive()
+    assert model_named("naive", MODEL) == NetworkModel()
     with pytest.raises(ValueError, match="there is no 'magic'; there are fluid, naive"):
         model_named("magic", MODEL)
 

@@ -7,22 +7,23 @@ import pytest
 import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from netlab import Sized, World, access, down, fluid, up
+from netlab import Sized, World, access, down, fluid, stall, up
 
 from fedsim.core import seeds
 from fedsim.core.record import SERVER
-from fedsim.net import tcp
-from fedsim.net.connecting import Connecting
+from fedsim.net.channels.channel import Phase
+from fedsim.net.channels.connection import ConnectionPolicy
 from fedsim.net.effects.jitter import Jitter
 from fedsim.net.effects.loss import Loss
-from fedsim.net.model import Fluid, Naive
-from fedsim.net.network import Network
+from fedsim.net.model import NetworkModel
+from fedsim.net.network import SimulatedNetwork
 from fedsim.net.node import Nodes
-from fedsim.net.passage import Phase
-from fedsim.net.tcp import TransferModel
+from fedsim.net.tcp import laws as tcp
+from fedsim.net.tcp.fluid import Fluid
+from fedsim.net.tcp.laws import TransferModel
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.star import Star
-from fedsim.net.topologies.tree import Tree
+from fedsim.net.topologies.tree import EdgeTree
 from fedsim.net.topology import edge_node
 from fedsim.net.transfer import Lost
 
@@ -36,12 +37,14 @@ def world(topology, latency=0.01, uplink=8e6, downlink=8e6, clients=3, seed=0, r
     env, log = simpy.Environment(), []
     columns = [np.broadcast_to(np.asarray(value, float), clients) for value in (latency, uplink, downlink)]
     nodes = Nodes(*columns, **(rows or {}))
-    network = Network(env, nodes, rng=partial(seeds.generator, seed), record=log.append, topology=topology, **options)
+    network = SimulatedNetwork(
+        env, nodes, rng=partial(seeds.generator, seed), record=log.append, topology=topology, **options
+    )
     return World(env, nodes, network, log)
 
 
 def tree(edges=1, uplink=8e6, downlink=8e6, latency=0.02, **options):
-    return Tree(edges=edges, uplink=uplink, downlink=downlink, latency=latency, **options)
+    return EdgeTree(edges=edges, uplink=uplink, downlink=downlink, latency=latency, **options)
 
 
 def arrival(message, topology, **options):
@@ -56,7 +59,7 @@ def arrival(message, topology, **options):
 def lone(nbytes, trip, rate):
     """Seconds of a lone message, from the client's side: 2R + stall + W/r."""
     size = tcp.wire_size(MODEL, nbytes, 0.0)
-    return 2 * trip + tcp.stall(MODEL, size, trip, rate / 8) + 8 * size / rate
+    return 2 * trip + stall(MODEL, size, trip, rate / 8) + 8 * size / rate
 
 
 rates = st.floats(1e5, 1e9)
@@ -110,7 +113,7 @@ def test_what_one_neighbour_cannot_take_the_others_get():
     for other in (1, 3):
         here.network.send(Sized(0, other, 10**6))
     here.env.run(until=0.1)
-    assert [here.network._links.between(0, other).pool._bundle.load for other in (1, 3)] == [0.5e6, 2.5e6]
+    assert [here.network._links.between(0, other).pool.load for other in (1, 3)] == [0.5e6, 2.5e6]
 
 
 def test_relayed_uploads_share_the_uplink_of_their_edge_and_no_other():
@@ -130,7 +133,7 @@ def test_flows_of_one_client_share_its_access_link_wherever_they_go():
 
 
 def test_the_naive_model_takes_the_slowest_link_and_shares_nothing():
-    naive = {"model": Naive(), "latency": 0.01, "server": access(16e6)}
+    naive = {"model": NetworkModel(), "latency": 0.01, "server": access(16e6)}
     times = ends(
         world(tree(uplink=4e6, downlink=2e6), **naive),
         up(0, 10**6), up(1, 10**6), down(0, 10**6), Sized(EDGE, SERVER, 10**6), Sized(0, EDGE, 10**6),
@@ -139,7 +142,7 @@ def test_the_naive_model_takes_the_slowest_link_and_shares_nothing():
         {(0, -1): 2.03, (1, -1): 2.03, (-1, 0): 4.03, (EDGE, SERVER): 2.02, (0, EDGE): 1.01}, rel=1e-9
     )
     times = ends(
-        world(RING, 0.01, [8e6, 2e6, 8e6], 4e6, model=Naive()),
+        world(RING, 0.01, [8e6, 2e6, 8e6], 4e6, model=NetworkModel()),
         Sized(0, 1, 10**6),
         Sized(2, 1, 10**6),
         Sized(1, 0, 10**6),
@@ -208,7 +211,7 @@ def test_losses_of_both_ends_strike_independently():
     shape = {"rows": rows, "effects": [Loss(up=0.005, down=0.001), Jitter(0.01)], "model": fluid(deterministic=True)}
     here = world(RING, **shape)
     here.network.send(Sized(0, 1, 10**5))
-    (passage,) = here.network._under_way
+    (passage,) = here.network.under_way
     there = 1 - (1 - 0.01) * (1 - 0.005) * (1 - 0.04) * (1 - 0.001)
     back = 1 - (1 - 0.02) * (1 - 0.005) * (1 - 0.03) * (1 - 0.001)
     assert passage.transfer.loss == pytest.approx(there, rel=1e-12)
@@ -221,9 +224,9 @@ def test_losses_of_both_ends_strike_independently():
 def test_nothing_is_lost_between_an_edge_and_the_server():
     here = world(tree(), effects=[Loss(rate=0.5), Jitter(1.0)])
     here.network.send(Sized(EDGE, SERVER, 10**5))
-    (passage,) = here.network._under_way
+    (passage,) = here.network.under_way
     assert (passage.transfer.loss_up, passage.transfer.loss_down, passage.transfer.jitter) == (0.0, 0.0, 0.0)
-    assert passage.transfer.rtt == 0.04
+    assert passage.transfer.propagation == 0.04
 
 
 def test_a_short_message_waits_behind_those_that_keep_a_link_of_its_path_full():
@@ -254,15 +257,15 @@ def test_names_of_links_edges_and_neighbours():
     trees = world(tree(edges=2), clients=4).network
     names = [f"edge {edge} {link}" for edge in (0, 1) for link in ("ingress", "uplink", "downlink", "egress")]
     assert list(trees.shared) == ["ingress", "egress", *names]
-    assert (trees.edges, trees.edge_of(3), trees.neighbours(0)) == (2, -3, ())
+    assert (trees.layout.edges, trees.layout.edge_of(3), trees.layout.neighbours(0)) == (2, -3, ())
     assert trees.shared["edge 1 uplink"].capacity == 1e6
     ring = world(RING, clients=5).network
-    assert (ring.shared, ring.edges, ring.neighbours(0)) == ({}, 0, (1, 4))
+    assert (ring.shared, ring.layout.edges, ring.layout.neighbours(0)) == ({}, 0, (1, 4))
     star = world(Star()).network
-    assert (list(star.shared), star.edges, star.neighbours(0)) == (["ingress", "egress"], 0, ())
+    assert (list(star.shared), star.layout.edges, star.layout.neighbours(0)) == (["ingress", "egress"], 0, ())
     for network in (ring, star):
         with pytest.raises(ValueError, match="no edge aggregator"):
-            network.edge_of(0)
+            network.layout.edge_of(0)
 
 
 @pytest.mark.parametrize(("topology", "src", "dst"), [(tree(), 0, 1), (RING, 0, SERVER), (RING, 1, 1), (tree(), 0, -3)])
@@ -307,7 +310,7 @@ def random_topology(rng, clients):
     return RING if kind == 2 else Peers(graph="erdos_renyi", p=0.7)
 
 
-def traffic(seed, topology=None, model=None, clients=None, connecting=None, before_end=None):
+def traffic(seed, topology=None, model=None, clients=None, connections=None, before_end=None):
     """Let random messages go, some aborted, while clients sleep, leave and change their rates."""
     rng = np.random.default_rng(seed)
     clients = clients or int(rng.integers(2, 8))
@@ -319,7 +322,7 @@ def traffic(seed, topology=None, model=None, clients=None, connecting=None, befo
         topology, rng.uniform(0, 0.05, clients), rng.lognormal(np.log(8e6), 1, clients),
         rng.lognormal(np.log(16e6), 1, clients), clients, seed, rows,
         server=access(float(rng.choice([1e7, 1e8]))), effects=[Jitter(0.002), Loss(0.001)],
-        model=model or Fluid(), connecting=connecting or Connecting("kept" if rng.random() < 0.5 else "fresh"),
+        model=model or Fluid(), connections=connections or ConnectionPolicy("kept" if rng.random() < 0.5 else "fresh"),
     )  # fmt: skip
     network, sent = here.network, []
     possible = routes_of(network.layout)
@@ -357,12 +360,12 @@ seeds_drawn = st.integers(0, 10**6)
 
 
 @settings(max_examples=60)
-@given(seeds_drawn, st.sampled_from([None, Naive()]))
+@given(seeds_drawn, st.sampled_from([None, NetworkModel()]))
 def test_every_message_ends_in_one_row_and_the_meters_agree_with_the_rows(seed, model):
     here, sent = traffic(seed, model=model)
     assert sorted(row.version for row in here.rows) == list(range(len(sent)))
     assert all(delivery.triggered for delivery in sent)
-    assert here.network._under_way == {}
+    assert here.network.under_way == {}
     assert [here.network._channels.of(client) for client in range(len(here.nodes))] == [[]] * len(here.nodes)
     for client in range(len(here.nodes)):
         for upload in (True, False):
@@ -379,7 +382,7 @@ def test_equal_seeds_give_equal_logs(seed):
 def hold_certificate(here):
     """Each flow is at its ceiling, or on a full link on which none is faster; no link carries too much."""
     network, found = here.network, []
-    for passage in network._under_way:
+    for passage in network.under_way:
         if passage._phase is Phase.FLUID:
             flow, route = passage.channel._flows[passage], passage.route
             found.append((flow.ceiling, route.pool.rate(flow), route.links, passage.channel))
@@ -425,7 +428,9 @@ def test_a_tree_of_one_edge_without_latency_is_a_star(seed, narrow):
 def plain_traffic(seed, topology, limit):
     rng = np.random.default_rng(seed)
     columns = rng.uniform(0, 0.05, 5), rng.lognormal(np.log(8e6), 1, 5), rng.lognormal(np.log(16e6), 1, 5)
-    here = world(topology, *columns, 5, server=access(limit), connecting=Connecting("kept" if seed % 2 else "fresh"))
+    here = world(
+        topology, *columns, 5, server=access(limit), connections=ConnectionPolicy("kept" if seed % 2 else "fresh")
+    )
     for number in range(25):
         client, nbytes = int(rng.integers(5)), int(rng.exponential(5e5))
         message = Sized(*((client, SERVER) if rng.random() < 0.5 else (SERVER, client)), nbytes, version=number)

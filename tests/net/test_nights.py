@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.core.errors import UserError
-from fedsim.net.day_spells import DaySpells
+from fedsim.net.effect import Traits, unknown
 from fedsim.net.effects.nights import Nights
-from fedsim.net.inputs import days, measured
-from fedsim.net.traits import Traits, unknown
+from fedsim.net.measurements import days, measured
+from fedsim.net.presence.offline_intervals import MeasuredIntervals
 
 DAY, HOUR = 86_400.0, 3600.0
 
@@ -89,7 +89,7 @@ def test_each_day_is_one_of_the_phones_own():
     """Of a phone that comes on one day of three from 16 to 17 h: one stretch on a third of the days, and whole."""
     table = days.Days(np.array([False] * 3), np.array([0, 2, 2, 2]), np.array([HOUR, 2 * HOUR]), np.array([0]))
     zeros = np.zeros(400, dtype=np.int64)
-    plan = DaySpells(0.0, table, zeros, np.arange(400), zeros + 0.0, 5)
+    plan = MeasuredIntervals(0.0, table, zeros, np.arange(400), zeros + 0.0, 5)
     times, who, steps = (np.concatenate(columns) for columns in zip(*plan.passed(30 * DAY), strict=True))
     placed = np.lexsort((times, who))
     on, off = times[placed][steps[placed] == -1], times[placed][steps[placed] == 1]
@@ -183,12 +183,10 @@ def test_a_country_is_awake_together_in_its_own_night():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"start": DAY}, r"option 'start' is 86400 s; it must lie within the day"),
         ({"strength": 0.5}, "option 'strength' is about groups; give 'groups: labels' or 'groups: country'"),
         ({"groups": "country", "classes": (1,)}, "'classes' needs 'groups: labels'"),
         ({"groups": "labels", "classes": ()}, "list classes, which count from 0"),
         ({"groups": "labels", "holding": 0.2}, "give 'classes'"),
-        ({"groups": "labels", "classes": (1,), "holding": 0.0}, "must be above 0"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, words):
@@ -205,7 +203,7 @@ def test_groups_of_classes_are_those_who_hold_mostly_these():
     for options, words in (
         (
             {"classes": (2,), "holding": 0.6},
-            r"no client has 60 % of its training vertices of the classes .2.; take a lower",
+            r"no client has 60 % of its training nodes of the classes .2.; take a lower",
         ),
         ({"classes": (3,)}, "there is no class 3 in 'classes'; they go from 0 to 2"),
     ):

@@ -21,7 +21,7 @@ def test_watchers_are_notified_in_order_and_only_of_changes():
 
 def test_rates_change_one_by_one():
     seen, these = [], nodes()
-    these.watch_rates(seen.append)
+    these.rates.watch(seen.append)
     these.set_rate(2, uplink=5.0)
     these.set_rate(0, downlink=0.0)
     assert (these.uplink.tolist(), these.downlink.tolist()) == ([1e6, 1e6, 5.0], [0.0, 2e6, 2e6])

@@ -1,27 +1,26 @@
 """A queue that overflows ends slow start: all flows then have about equal windows, and long round trips crawl."""
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import pytest
-from netlab import access, fluid, up, world
+import simpy
+from netlab import access, fluid, stall, up, world
 
-from fedsim.net import tcp
-from fedsim.net.connecting import Connecting
-from fedsim.net.sharing.link_state import Crossing, overflow
-from fedsim.net.tcp import TransferModel
+from fedsim.net.channels.connection import ConnectionPolicy
+from fedsim.net.links.link_meter import LinkMeter, overflow
+from fedsim.net.tcp import laws as tcp
+from fedsim.net.tcp.laws import TransferModel
 
 MODEL = TransferModel()
 SHORT, LONG = 0.02, 0.3
 NBYTES = 500_000
 
 
-@dataclass
-class Shared:
-    capacity: float
-    buffer: float
-    crossing: Crossing = field(default_factory=Crossing)
-    full_since: float = 0.0
+def shared(capacity, buffer, rtts=(), full=True):
+    link = LinkMeter(simpy.Environment(), capacity, buffer)
+    for rtt in rtts:
+        link.cross(rtt)
+    link.note_full(full, 0.0)
+    return link
 
 
 def test_the_window_at_which_a_queue_overflows():
@@ -29,17 +28,18 @@ def test_the_window_at_which_a_queue_overflows():
 
     If the others do not saturate the link, the flow fills the queue at its own 0.3 s: 40 packets.
     """
-    link = Shared(1.5e6, 150_000.0)
+    link = shared(1.5e6, 150_000.0)
     assert overflow(MODEL, 150_000.0, LONG, [link]) == np.inf  # nobody else
-    link.crossing.join(0.02)
-    link.crossing.join(0.1)
+    link.cross(0.02)
+    link.cross(0.1)
     assert overflow(MODEL, 150_000.0, LONG, [link]) == pytest.approx(16)
-    assert overflow(MODEL, 150_000.0, LONG, [link, Shared(np.inf, 1.0, link.crossing)]) == pytest.approx(16)
-    assert overflow(MODEL, 150_000.0, LONG, [Shared(1.5e6, 150_000.0, link.crossing, np.inf)]) == pytest.approx(40)
-    link.crossing.leave(0.1)
+    unlimited, empty = shared(np.inf, 1.0, (0.02, 0.1)), shared(1.5e6, 150_000.0, (0.02, 0.1), full=False)
+    assert overflow(MODEL, 150_000.0, LONG, [link, unlimited]) == pytest.approx(16)
+    assert overflow(MODEL, 150_000.0, LONG, [empty]) == pytest.approx(40)
+    link.uncross(0.1)
     assert overflow(MODEL, 150_000.0, LONG, [link]) == pytest.approx(12)
-    link.crossing.leave(0.02)
-    assert (link.crossing.flows, link.crossing.trips) == (0, 0.0)
+    link.uncross(0.02)
+    assert (link.crossing, link.rtts) == (0, 0.0)
 
 
 def arrivals(trips, nbytes=NBYTES, kind="fresh", rounds=1, seed=0, **constants):
@@ -50,7 +50,7 @@ def arrivals(trips, nbytes=NBYTES, kind="fresh", rounds=1, seed=0, **constants):
         50e6,
         len(trips),
         server=access(20e6),
-        connecting=Connecting(kind),
+        connections=ConnectionPolicy(kind),
         model=fluid(**constants),
         seed=seed,
     )
@@ -71,7 +71,7 @@ def test_a_long_round_trip_crawls_on_a_link_that_others_have_left():
     top = share * (SHORT + 0.1) / mtu
     assert top == pytest.approx(20)
     first = (top - 10 + 1) + top  # packets until the loss is noticed
-    start = LONG + tcp.stall(MODEL, first * mtu, LONG, share) + first * mtu / share
+    start = LONG + stall(MODEL, first * mtu, LONG, share) + first * mtu / share
     packets = tcp.wire_size(MODEL, NBYTES, 0.0) / mtu - first
     sent = packets * (np.arange(10_000) + 0.5) / 10_000
     windows = ((0.7 * top) ** (4 / 3) + 0.4 * 1.054 ** (4 / 3) * LONG * sent) ** 0.75
@@ -85,7 +85,7 @@ def test_equal_round_trips_share_alike_as_ever(trip):
     took, here = arrivals([trip] * 10, deterministic=True)
     wire = 10 * tcp.wire_size(MODEL, NBYTES, 0.0) / 2.5e6
     assert took.max() - took.min() < 1e-9
-    assert took.max() == pytest.approx(wire + 1.5 * trip + tcp.stall(MODEL, 5e5, trip, 2.5e6), abs=2 * trip + 0.1)
+    assert took.max() == pytest.approx(wire + 1.5 * trip + stall(MODEL, 5e5, trip, 2.5e6), abs=2 * trip + 0.1)
     assert here.env.scheduled < 60
 
 
@@ -107,7 +107,14 @@ def test_bbr_and_small_messages_do_not_crawl():
 
 def test_a_kept_connection_remembers_an_overflow():
     """Alone in the second round the long round trip is slower than at first, and crawls up to where it was."""
-    here = world(np.array([SHORT] * 9 + [LONG]) / 2, 50e6, 50e6, 10, server=access(20e6), connecting=Connecting("kept"))
+    here = world(
+        np.array([SHORT] * 9 + [LONG]) / 2,
+        50e6,
+        50e6,
+        10,
+        server=access(20e6),
+        connections=ConnectionPolicy("kept"),
+    )
     for client in range(10):
         here.network.send(up(client, NBYTES))
     here.env.run()

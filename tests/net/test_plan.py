@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 
 from fedsim.core import seeds
 from fedsim.core.record import SERVER
-from fedsim.net.connecting import Connecting
+from fedsim.net.channels.connection import ConnectionPolicy
 from fedsim.net.effects.churn import Churn
 from fedsim.net.effects.congestion import Congestion
 from fedsim.net.effects.loss import Loss
 from fedsim.net.message import Message
-from fedsim.net.model import Fluid, Naive
-from fedsim.net.network import Network, ServerAccess
+from fedsim.net.model import NetworkModel
+from fedsim.net.network import ServerAccess, SimulatedNetwork
 from fedsim.net.node import Nodes
-from fedsim.net.tcp import TransferModel
+from fedsim.net.tcp.fluid import Fluid
+from fedsim.net.tcp.laws import TransferModel
 from fedsim.net.transports.flower_supernodes import FlowerSupernodes
 from fedsim.net.transports.grpc import Grpc
 from fedsim.net.transports.tcp import Tcp
@@ -29,7 +30,10 @@ clients = st.lists(
     min_size=1, max_size=6,
 )  # fmt: skip
 models = st.sampled_from(
-    [Naive(), *(Fluid(TransferModel(congestion_control=cc, tls_rtts=tls)) for cc, tls in [("cubic", 0), ("bbr", 1)])]
+    [
+        NetworkModel(),
+        *(Fluid(TransferModel(congestion_control=cc, tls_rtts=tls)) for cc, tls in [("cubic", 0), ("bbr", 1)]),
+    ]
 )
 
 carriers = st.sampled_from(
@@ -42,14 +46,8 @@ def network(rows, model=Fluid(), server=ServerAccess(), **options):  # noqa: B00
     latency, up, down, jitter, loss_up, loss_down = np.array(rows).T
     nodes = Nodes(latency, up, down, jitter=jitter, loss_up=loss_up, loss_down=loss_down)
     env, log = simpy.Environment(), []
-    net = Network(
-        env,
-        nodes,
-        rng=lambda name: seeds.generator(0, name),
-        record=log.append,
-        model=model,
-        server=server,
-        **options,
+    net = SimulatedNetwork(
+        env, nodes, rng=lambda name: seeds.generator(0, name), record=log.append, model=model, server=server, **options
     )
     return env, net, log
 
@@ -60,13 +58,13 @@ def network(rows, model=Fluid(), server=ServerAccess(), **options):  # noqa: B00
 )  # fmt: skip
 def test_a_plan_tells_what_the_network_does(rows, model, sizes, upload, start, transport, kind):
     """A download, or an upload whose connection is new."""
-    connecting = Connecting("fresh" if upload else kind)
-    env, net, log = network(rows, model, transport=transport, connecting=connecting)
+    connections = ConnectionPolicy("fresh" if upload else kind)
+    env, net, log = network(rows, model, transport=transport, connections=connections)
     if start:
         env.run(until=start)
     everybody = np.arange(len(rows))
     messages = [Message.sized(*((k, SERVER) if upload else (SERVER, k)), "x", sizes[k]) for k in everybody.tolist()]
-    leg = network(rows, model, transport=transport, connecting=connecting)[1].planner.plan(
+    leg = network(rows, model, transport=transport, connections=connections)[1].planner.plan(
         everybody, np.full(len(rows), start), np.array(sizes[: len(rows)]), upload
     )
     for message in messages:
@@ -128,12 +126,12 @@ FAST = [(0.1, 8e6, 8e6, 0, 0, 0)] * 3
         ({"server": ServerAccess(ingress=20e6)}, 2, False, False),  # the third might join
         ({"server": ServerAccess(ingress=16e6)}, 2, True, False),  # just full
         ({"server": ServerAccess(egress=15e6)}, 2, True, False),
-        ({"server": ServerAccess(ingress=1.0), "model": Naive()}, 3, False, True),
+        ({"server": ServerAccess(ingress=1.0), "model": NetworkModel()}, 3, False, True),
         ({"server": ServerAccess(ingress_burst=9.0)}, 1, True, False),
-        ({"connecting": Connecting("kept")}, 1, True, False),
-        ({"connecting": Connecting("exchange"), "transport": FlowerSupernodes()}, 1, True, True),
-        ({"connecting": Connecting("exchange"), "transport": Grpc(window=9, renewed="bytes")}, 1, True, True),
-        ({"connecting": Connecting("kept"), "transport": Grpc()}, 1, True, False),
+        ({"connections": ConnectionPolicy("kept")}, 1, True, False),
+        ({"connections": ConnectionPolicy("exchange"), "transport": FlowerSupernodes()}, 1, True, True),
+        ({"connections": ConnectionPolicy("exchange"), "transport": Grpc(window=9, renewed="bytes")}, 1, True, True),
+        ({"connections": ConnectionPolicy("kept"), "transport": Grpc()}, 1, True, False),
         ({"effects": [Churn(online=9.0, offline=9.0)]}, 1, True, True),
         ({"effects": [Loss(rate=0.1)]}, 1, True, False),
         ({"effects": [Congestion(load=0.5)], "server": ServerAccess(ingress=1e12)}, 1, True, False),
@@ -147,6 +145,6 @@ def test_only_what_nobody_can_hold_up_is_planned(options, many, alone, fits):
 def test_a_token_bucket_is_not_planned():
     env = simpy.Environment()
     nodes = Nodes([0.1], [1e6], [1e6], up_burst=9.0)
-    net = Network(env, nodes, rng=lambda name: seeds.generator(0, name), record=lambda row: None)
+    net = SimulatedNetwork(env, nodes, rng=lambda name: seeds.generator(0, name), record=lambda row: None)
     assert not net.planner.fits(np.arange(1), True)
-    assert math.isinf(net.ingress.capacity)
+    assert math.isinf(net.shared["ingress"].capacity)

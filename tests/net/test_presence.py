@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from netlab import CountingEnvironment, down, world
 
 from fedsim.net.effects.churn import Churn
-from fedsim.net.presence import Presence
-from fedsim.net.spells import Spells
+from fedsim.net.presence.offline_intervals import ExponentialIntervals
+from fedsim.net.presence.presence import Presence
 
 COUNT = 40
 
@@ -19,7 +19,7 @@ def presence(plans=((8.0, 4.0),), count=COUNT, notified=None):
     here = Presence(count, lambda client, online: moves.append((env.now, client, online)))
     here.start(env)
     for seed, (between, spell) in enumerate(plans):
-        here.follow(env, Spells(env.now, count, between, spell, np.random.default_rng(seed)))
+        here.follow(env, ExponentialIntervals(env.now, count, between, spell, np.random.default_rng(seed)))
     return env, here, moves
 
 
@@ -77,9 +77,9 @@ def test_a_client_that_is_attended_to_is_notified_at_its_moment_and_no_other_is(
     env.timeout(25.0).callbacks.append(lambda _: here.attend(4))
     env.timeout(60.0).callbacks.append(lambda _: here.dismiss(4))
     look(env, here, [100.0])
-    _, notified_of_all, heard = presence()
+    clock, notified_of_all, heard = presence()
     notified_of_all.notify_all()
-    look(notified_of_all._env, notified_of_all, [100.0])
+    look(clock, notified_of_all, [100.0])
     assert moves == [move for move in heard if (move[1] == 3 and move[0] > 25) or (move[1] == 4 and 25 < move[0] < 60)]
     assert len(moves) > 10
 
@@ -117,10 +117,10 @@ def test_idle_clients_schedule_nothing():
 
 def test_a_look_at_one_client_is_as_good_as_one_at_all():
     env, here, _ = presence()
-    _, other, _ = presence()
+    clock, other, _ = presence()
     for time in np.arange(0.5, 40.0, 0.5):
         env.run(until=time)
-        other._env.run(until=time)
+        clock.run(until=time)
         assert [other.is_online(client) for client in range(COUNT)] == here.online().tolist()
 
 
@@ -135,7 +135,7 @@ def test_a_plan_that_begins_late_starts_then():
     env, here, _ = presence(plans=())
     env.run(until=50.0)
     here.attend(0)
-    here.follow(env, Spells(env.now, COUNT, 1.0, 1.0, np.random.default_rng(0)))
+    here.follow(env, ExponentialIntervals(env.now, COUNT, 1.0, 1.0, np.random.default_rng(0)))
     env.run(until=100.0)
     assert here.stretches()[1].min() == 50.0
     assert here.share().mean() == pytest.approx(0.75, abs=0.05)

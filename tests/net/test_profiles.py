@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.core.units import RATE, SECONDS
-from fedsim.net.inputs import profiles
+from fedsim.net.measurements import profiles
 from fedsim.net.node import Nodes
 
 SHARES = st.lists(st.integers(0, 20), min_size=len(profiles.NAMES), max_size=len(profiles.NAMES)).filter(any)
@@ -19,7 +19,7 @@ def mixed(parts):
 @given(SHARES, st.integers(1, 300), st.integers(0, 5))
 def test_each_kind_gets_its_share_to_within_one_client(parts, count, seed):
     mix = mixed(parts)
-    names = [[*mix][place] for place in profiles.assign(mix, count, np.random.default_rng(seed))]
+    names = [[*mix][place] for place in profiles.divided(mix, count, np.random.default_rng(seed), "link profiles")]
     assert len(names) == count
     for name, share in mix.items():
         assert abs(names.count(name) - share * count) < 1
@@ -66,7 +66,7 @@ def test_a_profile_is_in_si_units_and_reads_back():
 
 def test_a_mixture_mixes_and_the_same_seed_gives_the_same():
     mix = {"fibre": 0.3, "lte": 0.7}
-    names = [[*mix][place] for place in profiles.assign(mix, 10, np.random.default_rng(0))]
+    names = [[*mix][place] for place in profiles.divided(mix, 10, np.random.default_rng(0), "link profiles")]
     assert (names.count("fibre"), names.count("lte")) == (3, 7)
     assert names != sorted(names)
     first, second, other = (profiles.rows(mix, 10, np.random.default_rng(seed)) for seed in (0, 0, 1))

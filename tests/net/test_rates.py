@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from netlab import Sized, access, down, up, world
 
-from fedsim.net.courses import Course, Follower
 from fedsim.net.effects.outage import Outage
 from fedsim.net.effects.trace import Trace
+from fedsim.net.presence.rates import Follower, RateSchedule
 from fedsim.net.topologies.peers import Peers
 
 GAPS = st.lists(st.sampled_from([0.1, 0.3, 0.7, 1.0, 2.9]), min_size=1, max_size=6)
@@ -149,7 +149,7 @@ def seen(effect, messages, seed, **options):
 @given(GAPS, st.floats(0.0, 1.0), st.booleans(), st.lists(st.floats(0.0, 40.0), min_size=1, max_size=10))
 def test_a_follower_that_skips_stands_where_one_that_steps_does(gaps, shift, loop, looks):
     times = [0.0, *np.cumsum(gaps).tolist()]
-    course = Course(times, [float(place) for place in range(len(times))], times[-1] + 0.6 if loop else math.inf)
+    course = RateSchedule(times, [float(place) for place in range(len(times))], times[-1] + 0.6 if loop else math.inf)
     begin = -shift * (times[-1] + 0.6)
     follower = Follower(course, begin, 0.0, up=True, down=True)
     step = Follower(course, begin, 0.0, up=True, down=True)
@@ -180,8 +180,8 @@ def test_the_latest_word_counts_whoever_says_it(attended):
     rates = here.nodes.rates
     if attended:
         rates.attend(0)
-    rates.follow(here.env, 0, Course([0.0, 10.0, 20.0], [1.0, 2.0, 3.0]), 0.0, up=True, down=False)
-    rates.follow(here.env, 0, Course([15.0], [9.0]), 0.0, up=True, down=False)
+    rates.follow(here.env, 0, RateSchedule([0.0, 10.0, 20.0], [1.0, 2.0, 3.0]), 0.0, up=True, down=False)
+    rates.follow(here.env, 0, RateSchedule([15.0], [9.0]), 0.0, up=True, down=False)
     here.at(12.0, here.nodes.set_rate, 0, 7.0)
     expected = {1.0: 1.0, 11.0: 2.0, 13.0: 7.0, 16.0: 9.0, 21.0: 3.0}
     for time, rate in expected.items():

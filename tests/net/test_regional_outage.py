@@ -5,8 +5,8 @@ import pytest
 from netlab import down, world
 
 from fedsim.core.errors import UserError
+from fedsim.net.effect import Traits
 from fedsim.net.effects.outage import Outage
-from fedsim.net.traits import Traits
 
 WHERE = np.array(["IN", "US", "IN", "", "DE"] * 40)
 

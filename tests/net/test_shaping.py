@@ -17,10 +17,8 @@ from fedsim.net.effects.loss import Loss
 class Fading(Effect):
     """Draws a delay for each transfer, in two parts."""
 
-    shapes = True
-
     def shape(self, transfer, rng):
-        transfer.rtt += rng.exponential(0.1) + rng.random()
+        transfer.propagation += rng.exponential(0.1) + rng.random()
 
 
 def test_uniforms_go_by_seed_and_keys_alone():
@@ -42,7 +40,8 @@ def test_a_row_drawn_alone_is_that_of_many(seed, rows):
 
 @given(st.integers(0, 2**62), st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**40)), max_size=5))
 def test_integers_of_many_rows_are_those_of_each(seed, rows):
-    assert seeds.integers(seed, "job", rows=rows) == [seeds.integer(seed, "job", *row) for row in rows]
+    drawn = seeds.of_jobs(seed, [client for client, _ in rows], [job for _, job in rows])
+    assert drawn == [seeds.integer(seed, "job", *row) for row in rows]
 
 
 def test_uniforms_are_even_and_independent():

@@ -6,14 +6,14 @@ import pytest
 import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from netlab import access, down, fluid, up, world
+from netlab import access, down, fluid, stall, up, world
 
-from fedsim.net import tcp
-from fedsim.net.model import Naive
+from fedsim.net.links.link import Link
+from fedsim.net.links.link_meter import default_buffer, standing_queue
+from fedsim.net.model import NetworkModel
 from fedsim.net.network import ServerAccess
-from fedsim.net.sharing.link import Link
-from fedsim.net.sharing.link_state import default_buffer, standing_queue
-from fedsim.net.tcp import TransferModel
+from fedsim.net.tcp import laws as tcp
+from fedsim.net.tcp.laws import TransferModel
 
 MODEL = TransferModel()
 BULK, PROBE = 10**8, 10_000
@@ -69,11 +69,11 @@ def test_the_default_buffer():
 
 def test_a_flow_of_more_than_70_packets_waits_in_the_handshake_and_the_start_only():
     nbytes = 71 * 1448
-    start = tcp.stall(MODEL, tcp.wire_size(MODEL, nbytes, 0.0), 0.105, 5e5)
+    start = stall(MODEL, tcp.wire_size(MODEL, nbytes, 0.0), 0.105, 5e5)
     assert start > 0
     assert behind(up, nbytes) == pytest.approx(0.105 + start + 71 * 1500 / 5e5 + 0.02)
     short = tcp.wire_size(MODEL, nbytes - 1448, 0.0)
-    start = tcp.stall(MODEL, short, 0.105, 5e5)
+    start = stall(MODEL, short, 0.105, 5e5)
     assert behind(up, nbytes - 1448) == pytest.approx(0.105 + start + short / 5e5 + 0.02 + 0.085)
 
 
@@ -92,7 +92,7 @@ def test_queues_of_the_path_add_up():
 @pytest.mark.parametrize("at", [0.0, 0.03, 0.07])
 def test_nobody_waits_before_a_link_has_been_full_for_two_round_trips(at):
     """The bulk flow joins at 0.02 s + its stall of 9.5 ms, so at 0.07 s the link has been full for 40.5 ms."""
-    joins = 0.02 + tcp.stall(MODEL, 1e9, 0.02, 1e6)
+    joins = 0.02 + stall(MODEL, 1e9, 0.02, 1e6)
     assert joins == pytest.approx(0.0265)
     alone = behind(up, nbytes=0, at=at)
     assert alone == pytest.approx(0.04 + (0.085 if at == 0.07 else 0.0))
@@ -103,7 +103,7 @@ def test_whoever_fills_a_link_alone_does_not_wait():
     here.network.send(up(0, BULK))
     here.env.run()
     wire = tcp.wire_size(MODEL, BULK, 0.0)
-    assert here.rows[0].arrived == pytest.approx(0.03 + tcp.stall(MODEL, wire, 0.02, 1e6) + wire / 1e6)
+    assert here.rows[0].arrived == pytest.approx(0.03 + stall(MODEL, wire, 0.02, 1e6) + wire / 1e6)
 
 
 def test_a_link_that_is_not_full_and_one_without_limit_hold_nobody_up():
@@ -114,7 +114,7 @@ def test_a_link_that_is_not_full_and_one_without_limit_hold_nobody_up():
 
 
 def test_the_naive_model_has_no_queues():
-    assert behind(up, model=Naive()) == pytest.approx(0.02 + PROBE / 1e6)
+    assert behind(up, model=NetworkModel()) == pytest.approx(0.02 + PROBE / 1e6)
 
 
 def test_flows_that_come_and_go_keep_an_access_link_full():
@@ -142,12 +142,12 @@ def test_a_flow_below_its_ceiling_ends_the_spell_of_its_access_link():
     channel = here.channel(0, True)
     here.at(1.0, here.network.send, up(1, 10**6))
     here.env.run(until=0.5)
-    assert (channel.full_since, here.network.ingress.full_since) == (0.0, math.inf)
+    assert (channel.full_since, here.network.shared["ingress"].full_since) == (0.0, math.inf)
     here.env.run(until=1.5)
-    assert (channel.full_since, here.network.ingress.full_since) == (math.inf, 1.0)
+    assert (channel.full_since, here.network.shared["ingress"].full_since) == (math.inf, 1.0)
     here.env.run(until=3.0)
     ended = here.rows[0].arrived
-    assert (channel.full_since, here.network.ingress.full_since) == (ended, math.inf)
+    assert (channel.full_since, here.network.shared["ingress"].full_since) == (ended, math.inf)
 
 
 def test_a_lower_rate_that_flows_then_fill_is_full_from_then_on():
@@ -205,9 +205,3 @@ def test_a_link_without_capacity_is_not_full():
     link.set_capacity(0.0)
     assert link.full_since == math.inf
     assert standing_queue(MODEL, [link], 0.0, env.now + 1) == 0.0
-
-
-@pytest.mark.parametrize("option", ["queue_share", "queue_trips", "bbr_queue_trips", "short_packets", "rto_min"])
-def test_constants_below_zero_are_refused(option):
-    with pytest.raises(ValueError, match=f"^{option} is -1: it must be at least 0$"):
-        TransferModel(**{option: -1})

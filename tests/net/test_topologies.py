@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 
 from fedsim.core.errors import ScenarioError, UserError
 from fedsim.core.record import SERVER
-from fedsim.net.inputs import graphs
+from fedsim.net.measurements import graphs
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.star import Star
-from fedsim.net.topologies.tree import Tree
+from fedsim.net.topologies.tree import EdgeTree
 from fedsim.net.topology import Route, edge_node, edge_number
-from fedsim.scenario import find
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find
 
 
 def rng(seed=0):
@@ -19,7 +19,7 @@ def rng(seed=0):
 
 
 def tree(edges=3, **options):
-    return Tree(edges=edges, uplink=10e6, downlink=20e6, latency=0.01, **options)
+    return EdgeTree(edges=edges, uplink=10e6, downlink=20e6, latency=0.01, **options)
 
 
 def no_way(layout, src, dst):
@@ -202,22 +202,24 @@ def test_peers_that_cannot_be_connected_are_refused(options, clients, message):
 
 
 def test_options_of_a_tree_that_make_no_sense_are_refused():
-    with pytest.raises(ValueError, match="'uplink' is 0"):
-        Tree(edges=1, uplink=0.0, downlink=1.0, latency=0.0)
-    with pytest.raises(ValueError, match="'latency' is -1"):
-        Tree(edges=1, uplink=1.0, downlink=1.0, latency=-1.0)
+    options = {"edges": 1, "uplink": "1 Mbit/s", "downlink": "1 Mbit/s", "latency": "1 s"}
+    for name, value in (("uplink", "0 Mbit/s"), ("latency", "-1 s")):
+        with pytest.raises(ScenarioError, match=f"topology.{name}: .*must be"):
+            find.build("topology", Part(name="tree", options={**options, name: value}))
     with pytest.raises(ScenarioError, match=r"topology.edges: .*5 edges for 4 clients"):
         tree(edges=5).lay(4, rng())
 
 
 def test_a_scenario_builds_them_by_name():
     part = {"name": "tree", "edges": 2, "uplink": "10 Mbit/s", "downlink": "10 Mbit/s", "latency": "5 ms"}
-    assert find.build("topology", Part.model_validate(part)) == Tree(edges=2, uplink=1e7, downlink=1e7, latency=0.005)
+    assert find.build("topology", Part.model_validate(part)) == EdgeTree(
+        edges=2, uplink=1e7, downlink=1e7, latency=0.005
+    )
     assert find.build("topology", Part(name="star")) == Star()
     assert find.names("topology") == ["peers", "star", "tree"]
-    assert [cls.has_server for cls in (Star, Tree, Peers)] == [True, True, False]
-    assert [cls.has_edges for cls in (Star, Tree, Peers)] == [False, True, False]
-    assert [cls.has_peers for cls in (Star, Tree, Peers)] == [False, False, True]
+    assert [cls.has_server for cls in (Star, EdgeTree, Peers)] == [True, True, False]
+    assert [cls.has_edges for cls in (Star, EdgeTree, Peers)] == [False, True, False]
+    assert [cls.has_peers for cls in (Star, EdgeTree, Peers)] == [False, False, True]
 
 
 def test_no_peer_is_its_own_neighbour():

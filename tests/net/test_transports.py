@@ -5,13 +5,13 @@ import pytest
 from netlab import access, down, fluid, up, world
 
 from fedsim.core.errors import ScenarioError
-from fedsim.net.connecting import Connecting
+from fedsim.net.channels.connection import ConnectionPolicy
 from fedsim.net.topologies.peers import Peers
 from fedsim.net.topologies.star import Star
-from fedsim.net.topologies.tree import Tree
+from fedsim.net.topologies.tree import EdgeTree
 from fedsim.net.transports.flower_supernodes import FlowerSupernodes
-from fedsim.scenario import find
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find
 
 FIXED = FlowerSupernodes(poll=0.0)
 DOWN, UP = 0.1 + 0.05 + 0.05, 0.1 + 0.05  # handshake, request and last half round trip of an empty message
@@ -93,7 +93,7 @@ def test_a_connection_idles_until_the_message_is_let_go_and_from_its_last_byte_o
     After one the window is half of twice the path's 66.7 packets, with a gap of a packet's 0.0015 s.
     """
     held = FlowerSupernodes(poll=0.0, objects=0.0, start=0.0, reply=0.1, collect=0.1)
-    options = {"connecting": Connecting("kept"), "transport": held, "model": fluid(rto_min=1.0)}
+    options = {"connections": ConnectionPolicy("kept"), "transport": held, "model": fluid(rto_min=1.0)}
     end = rows((0, up(0, 1_448_000)), **options)[0].arrived
     soon, late = (rows((0, up(0, 1_448_000)), (end + wait, up(0, 1_448_000)), **options)[1] for wait in (0.84, 0.91))
     assert soon.arrived - soon.sent == pytest.approx(0.2 + 0.05 + 1.5)
@@ -105,7 +105,7 @@ def test_a_connection_idles_until_the_message_is_let_go_and_from_its_last_byte_o
     [
         (Star(), True, None),
         (Star(), False, "asks none"),
-        (Tree(edges=2, uplink=1e6, downlink=1e6, latency=0.01), True, "star"),
+        (EdgeTree(edges=2, uplink=1e6, downlink=1e6, latency=0.01), True, "star"),
         (Peers(graph="ring"), True, "star"),
     ],
 )

@@ -8,10 +8,11 @@ import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from netlab import access, fill, fill_over_time, fluid, up, world
+from pydantic import TypeAdapter, ValidationError
 
-from fedsim.net import tcp
-from fedsim.net.sharing.link import Link
-from fedsim.net.tcp import TransferModel
+from fedsim.net.links.link import Link
+from fedsim.net.tcp import laws as tcp
+from fedsim.net.tcp.laws import TransferModel
 
 trips = st.floats(1e-3, 0.5) | st.sampled_from([0.01, 0.1])
 flows = st.tuples(
@@ -64,7 +65,7 @@ def test_shares_go_as_one_over_the_round_trip_with_exponent_one():
         here.network.send(up(client, 10**8))
     here.env.run(until=10.0)
     weights = np.array([1 / 0.02, 1 / 0.04, 1 / 0.1])
-    rates = [here.network.ingress.rate(flow) for client in range(3) for flow in here.flows(client, True)]
+    rates = [here.network.shared["ingress"].rate(flow) for client in range(3) for flow in here.flows(client, True)]
     joined_late = rates[2] / rates[0]  # the last joined a link that was full: its queue counts as round trip
     assert rates[1] / rates[0] == pytest.approx(weights[1] / weights[0])
     assert joined_late <= weights[2] / weights[0] * (1 + 1e-9)
@@ -85,8 +86,8 @@ def test_equal_weights_of_any_size_change_nothing():
 
 @pytest.mark.parametrize("bias", [-0.5, math.inf, math.nan])
 def test_exponents_that_make_no_sense_are_refused(bias):
-    with pytest.raises(ValueError, match="rtt_bias"):
-        TransferModel(rtt_bias=bias)
+    with pytest.raises(ValidationError, match="rtt_bias"):
+        TypeAdapter(TransferModel).validate_python({"rtt_bias": bias})
     with pytest.raises(ValueError, match="bbr"):
         TransferModel(rtt_bias=0.5, congestion_control="bbr")
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from netlab import access, up, world
+from netlab import access, stall, up, world
 
-from fedsim.net import tcp
-from fedsim.net.tcp import TransferModel
-from fedsim.net.window import FILLED, KEEPS, Start, limit, lossy_start
+from fedsim.net.tcp import laws as tcp
+from fedsim.net.tcp.congestion_avoidance import FILLED, MULTIPLICATIVE_DECREASE, Start, limit, lossy_start
+from fedsim.net.tcp.laws import TransferModel
 
 MTU = 1500
 CUBIC, RENO, BBR = (TransferModel(congestion_control=name) for name in ("cubic", "reno", "bbr"))
@@ -53,7 +53,7 @@ def test_cubic_keeps_seven_tenths_and_a_queue_hides_what_it_loses():
 
 def test_in_the_end_the_rate_is_the_steady_one():
     for model, loss in ((CUBIC, 0.001), (CUBIC, 0.01), (CUBIC, 0.1), (RENO, 0.01), (BBR, 0.1)):
-        steady = tcp.loss_ceiling(model, 0.1, loss)
+        steady = tcp.steady_rate_of(model, 0.1, loss)
         found = limit(model, 0.1, loss, 1e12, Start(0.0, 0.0, 0.0, window=500.0), 1e12)
         assert found == pytest.approx(steady, rel=1e-3)
 
@@ -62,7 +62,7 @@ def test_a_loss_in_slow_start_is_noticed_a_window_later_and_idles_no_more_from_t
     """Of a window of 10 the fifth packet is lost: 14 more are sent until it is noticed, in the second round."""
     start = lossy_start(CUBIC, 1e6, 0.1, 1e9, 0.01, 5.0)
     assert (start.until, start.window, start.late) == (19 * MTU, 14.0, 0.0)
-    assert start.idle == tcp.stall(CUBIC, 19 * MTU, 0.1, 1e9) < tcp.stall(CUBIC, 1e6, 0.1, 1e9)
+    assert start.idle == stall(CUBIC, 19 * MTU, 0.1, 1e9) < stall(CUBIC, 1e6, 0.1, 1e9)
     full = lossy_start(CUBIC, 1e7, 0.1, 1e6, 0.001, 900.0)
     assert full.window == FILLED * 1e6 * 0.1 / MTU
 
@@ -99,8 +99,8 @@ def rounds(count, trip, loss, pipe, rng):
         now += took
         if lost:
             window = min(1.5 * window, FILLED * pipe) if slow else window  # on average it is lost in mid-round
-            top = window if window >= top else window * (1 + KEEPS["cubic"]) / 2
-            window = friendly = max(2.0, KEEPS["cubic"] * window)
+            top = window if window >= top else window * (1 + MULTIPLICATIVE_DECREASE["cubic"]) / 2
+            window = friendly = max(2.0, MULTIPLICATIVE_DECREASE["cubic"] * window)
             slow, began, regain = False, now, ((top - min(top, window)) / 0.4) ** (1 / 3)
         elif slow and 2 * window < FILLED * pipe:
             window *= 2
@@ -123,7 +123,7 @@ def test_medians_of_flows_are_those_of_rounds_with_drawn_losses(count, trip, los
     for draw in (np.arange(101) + 0.5) / 101:
         size, packet = count * MTU, tcp.first_loss(CUBIC, count, loss, float(draw))
         if packet == math.inf:
-            found.append(tcp.stall(CUBIC, size, trip, rate) + size / rate)
+            found.append(stall(CUBIC, size, trip, rate) + size / rate)
             continue
         start = lossy_start(CUBIC, size, trip, rate, loss, packet)
         until = min(start.until, size)
@@ -141,4 +141,4 @@ def test_after_a_loss_on_a_full_link_a_flow_takes_what_others_leave():
     assert len(here.rows) == 9
     (passage,) = here.channel(0, True).passages
     assert passage.limit < math.inf
-    assert here.network.ingress.load > 2.5e5
+    assert here.network.shared["ingress"].load > 2.5e5

@@ -224,7 +224,7 @@ def test_any_bytes_are_a_tree_or_malformed(data):
 
 def test_a_tree_that_no_table_could_hold_is_refused():
     huge = {"ballast": Spec((10**15 + wire.ENVELOPE,), "uint8")}
-    for measure in (size, Sizes().of, lambda tree: wire.Measured(**tree)):
+    for measure in (size, Sizes().of, lambda tree: wire.SizedTree(**tree)):
         with pytest.raises(ValueError, match="bytes are too many for one message; 1,000,000,000,000,000 are allowed"):
             measure(huge)
     assert size({"ballast": Spec((10**15,), "uint8")}) > 10**15  # the largest payload that a scenario may name

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_tables import seeds, tables
 
+from fedsim.reference.cell import SHARES, Budget, BudgetShare, Contender
 from fedsim.reference.findings import findings
-from fedsim.reference.plan import Budget
-from fedsim.reference.terms import SHARES, Contender, Share
 
 PLACE = "campus/digits/static"
 BUDGETS = {("campus", "digits", "static"): Budget(1000.0, 50.0)}
@@ -57,25 +56,25 @@ HIGH, LOW = (0.80, 0.81, 0.82, 0.81, 0.80), (0.70, 0.72, 0.71, 0.70, 0.72)
 MIXED = (0.84, 0.78, 0.85, 0.79, 0.80)  # on average above HIGH, and not significantly
 
 
-def test_a_flip_is_another_leader_and_significant_if_the_old_one_is_behind():
+def test_a_change_is_another_leader_and_significant_if_the_old_one_is_below():
     found = findings(tables(links((HIGH, LOW), (LOW, HIGH))), BUDGETS)
     assert [str(one.budget) for one in found.halved] == [
-        str(share) for share in SHARES if share != Share("seconds", 0.01)
+        str(share) for share in SHARES if share != BudgetShare("seconds", 0.01)
     ]
-    assert all(one.flips and one.significant for one in found.halved)
-    assert {(one.given, one.halved) for one in found.flips} == {(A, B)}
+    assert all(one.changes and one.significant for one in found.halved)
+    assert {(one.given, one.halved) for one in found.changes} == {(A, B)}
 
 
-def test_a_flip_within_the_noise_is_not_significant():
+def test_a_change_within_the_noise_is_not_significant():
     found = findings(tables(links((HIGH, LOW), (HIGH, MIXED))), BUDGETS)
-    assert found.flips == list(found.halved)
-    assert not any(one.significant for one in found.flips)
+    assert found.changes == list(found.halved)
+    assert not any(one.significant for one in found.changes)
 
 
-def test_the_same_leader_is_no_flip():
+def test_the_same_leader_is_no_change():
     found = findings(tables(links((HIGH, LOW), (HIGH, LOW))), BUDGETS)
     assert len(found.halved) == 5
-    assert found.flips == []
+    assert found.changes == []
 
 
 def test_only_contenders_with_both_links_are_compared():
@@ -83,4 +82,4 @@ def test_only_contenders_with_both_links_are_compared():
     found = findings(tables(runs), BUDGETS)
     assert found.outcomes[0].final.leader == C
     assert {one.given for one in found.halved} == {A}
-    assert found.flips == []
+    assert found.changes == []

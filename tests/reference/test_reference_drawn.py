@@ -11,10 +11,10 @@ import pytest
 from small_plan import bench
 
 from fedsim.core import seeds
-from fedsim.reference import alone, build, results, trials
+from fedsim.reference import build, results, running, trials
 from fedsim.reference import plan as plans
 from fedsim.reference.cell import Cell
-from fedsim.reference.running import Place
+from fedsim.reference.running import ReferenceFolders
 
 ROOT = Path(__file__).parents[2]
 FOLDER, TABLES = ROOT / "scenarios/reference", ROOT / "docs/reference"
@@ -39,21 +39,21 @@ def _hold_drawn(count, out, data, meant):
     done = done[done["data"].map(meant)]
     made_from = seeds.integer(len(known.cells), "".join(sorted(done["cell"])))
     cells = [Cell.of(name) for name in np.random.default_rng(made_from).choice(done["cell"], count, replace=False)]
-    place = Place(FOLDER, TABLES, out, data)
+    place = ReferenceFolders(FOLDER, TABLES, out, data)
     chosen = trials.chosen(trials.read(FOLDER / trials.FILE))
-    found = [one for cell in cells for one in alone.run(plan, place, [cell], chosen, bench())]
+    found = [one for cell in cells for one in running.rerun(plan, place, [cell], chosen, bench())]
     assert [one.cell for one in found] == cells
-    assert all(one.clock for one in found), [*alone.lines(found, 200)]
+    assert all(one.clock for one in found), [*running.lines(found, 200)]
     table = done.set_index("cell")["score"]
     apart = [one.score - table[str(one.cell)] for one in found if one.score == one.score]
-    assert abs(np.mean(apart)) <= APART, [*alone.lines(found, 200)]
+    assert abs(np.mean(apart)) <= APART, [*running.lines(found, 200)]
 
 
 @pytest.mark.long
 def test_the_table_holds_the_points_of_the_plan_as_it_is():
     plan, known = plans.read(ROOT / plans.FILE), results.read(TABLES)
     chosen = trials.chosen(trials.read(FOLDER / trials.FILE))
-    ids = known.cells.set_index("cell")["point"]
+    ids = known.cells.set_index("cell")["run"]
     wanted = [cell for cell in plan.cells() if str(cell) in ids.index and cell.seed == 0]
     assert wanted
     assert {str(cell): build.point(plan, FOLDER, cell, chosen).id for cell in wanted} == {

@@ -8,7 +8,7 @@ from small_plan import PLAN, bench, written
 from fedsim.reference import __main__ as cli
 from fedsim.reference import plan as plans
 from fedsim.reference import results, running
-from fedsim.reference.lacking import absent, missing, outdated
+from fedsim.reference.build import absent, missing, outdated
 from fedsim.reference.trials import LR
 
 
@@ -40,7 +40,7 @@ def test_cells_of_other_options_or_budgets_are_outdated_and_run_anew(done):
     again = missing(plan, found, ["office/small/static/prox/sync/given"], names)
     assert {str(cell) for cell in again} == names
     *_, new = running.run(plan, place, again, faster, bench())
-    assert not {*new.cells["point"]} & {*found.cells["point"]}
+    assert not {*new.cells["run"]} & {*found.cells["run"]}
     assert outdated(plan, place.plan, new, faster) == set()
 
 

@@ -8,12 +8,13 @@ import pandas as pd
 import pytest
 from small_plan import bench, written
 
-from analysis.stored import tables
+from analysis.read.stored import tables
 from fedsim.core.errors import UserError
+from fedsim.point.results.folders import place_of
 from fedsim.point.run import run as run_point
-from fedsim.reference import alone, build, results, running, spent
+from fedsim.reference import build, results, running
+from fedsim.reference.build import missing
 from fedsim.reference.cell import Cell
-from fedsim.reference.lacking import missing
 from fedsim.reference.results import COLUMNS, COURSE, Results
 
 EMPTY = Results(pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=COURSE))
@@ -25,6 +26,11 @@ def whole(tmp_path_factory):
     plan, place = written(tmp_path_factory.mktemp("plan"))
     *_, found = running.run(plan, place, missing(plan, EMPTY), {}, bench())
     return plan, place, found
+
+
+def as_in_table(rerun):
+    """Whether a rerun has what the table has, scores to the last bit."""
+    return bool(rerun.clock) and rerun.gap == 0
 
 
 def test_all_cells_are_done_and_in_the_plans_order(whole):
@@ -40,7 +46,7 @@ def test_a_course_is_the_score_over_all_periods_with_what_had_moved_by_then(whol
     plan, place, found = whole
     for name in ("office/small/static/prox/sync/given/1", "office/small/arriving/fedavg/sync/given/0"):
         cell = Cell.of(name)
-        folder = place.out / "-".join(cell.setting) / build.point(plan, place.plan, cell, {}).id
+        folder = place_of(place.out / "-".join(cell.setting), build.point(plan, place.plan, cell, {}))
         scores, transfers = (tables(folder)[table] for table in ("scores", "transfers"))
         split = "all_periods" if cell.task == "arriving" else "test"
         own = found.courses[found.courses["cell"] == name]
@@ -69,10 +75,12 @@ def test_a_run_whose_budget_allows_no_update_has_no_score(tmp_path):
     *_, found = running.run(poor, place, cells, {}, bench())
     assert found.cells["score"].isna().all()
     assert found.courses.empty
-    again = alone.against(cells[0], found, Results(found.cells[found.cells["cell"] == str(cells[0])], found.courses))
-    assert again.same
-    assert all(one.same for one in alone.run(poor, replace(place, out=tmp_path / "alone"), cells, {}, bench()))
-    assert "nan" not in [*alone.lines([again], 200)][1]
+    again = running.compared(cells[0], found, Results(found.cells[found.cells["cell"] == str(cells[0])], found.courses))
+    assert as_in_table(again)
+    assert all(
+        as_in_table(one) for one in running.rerun(poor, replace(place, out=tmp_path / "alone"), cells, {}, bench())
+    )
+    assert "nan" not in [*running.lines([again], 200)][1]
 
 
 def test_what_is_there_is_not_run_again_and_only_says_which(whole):
@@ -124,35 +132,35 @@ def test_no_part_begins_after_the_hours_are_over(tmp_path):
 def test_a_cell_alone_is_as_in_the_table(whole, tmp_path):
     plan, place, _ = whole
     own = replace(place, out=tmp_path)
-    cells = alone.meant(plan, "office/small/arriving/fedavg/buffered/given")
-    found = alone.run(plan, own, cells, {}, bench())
+    cells = running.named(plan, "office/small/arriving/fedavg/buffered/given")
+    found = [*running.rerun(plan, own, cells, {}, bench())]
     assert [one.cell.seed for one in found] == [0, 1]
-    assert all(one.same for one in found)
-    assert all("as in the table" in line for line in [*alone.lines(found, 200)][1:])
+    assert all(as_in_table(one) for one in found)
+    assert all("as in the table" in line for line in [*running.lines(found, 200)][1:])
 
 
 def test_a_cell_that_differs_from_the_table_is_reported(whole):
     _, _, known = whole
     name = "office/small/static/prox/sync/given/0"
     row, course = (frame[frame["cell"] == name] for frame in (known.cells, known.courses))
-    same = alone.against(Cell.of(name), known, Results(row, course))
-    assert same.same
-    slower = alone.against(Cell.of(name), known, Results(row.assign(seconds=row["seconds"] * (1 + 1e-9)), course))
-    assert (slower.clock, slower.apart) == (False, 0)
-    better = alone.against(Cell.of(name), known, Results(row, course.assign(score=course["score"] + 0.01)))
+    same = running.compared(Cell.of(name), known, Results(row, course))
+    assert as_in_table(same)
+    slower = running.compared(Cell.of(name), known, Results(row.assign(seconds=row["seconds"] * (1 + 1e-9)), course))
+    assert (slower.clock, slower.gap) == (False, 0)
+    better = running.compared(Cell.of(name), known, Results(row, course.assign(score=course["score"] + 0.01)))
     assert better.clock
-    assert better.apart == pytest.approx(0.01)
-    assert "points apart" in [*alone.lines([better], 200)][1]
-    later = alone.against(Cell.of(name), known, Results(row, course.iloc[1:]))
-    assert later.apart == np.inf
-    unknown = alone.against(Cell.of(name), EMPTY, Results(row, course))
-    assert (unknown.clock, unknown.apart, unknown.same) == (None, None, False)
+    assert better.gap == pytest.approx(0.01)
+    assert "points apart" in [*running.lines([better], 200)][1]
+    later = running.compared(Cell.of(name), known, Results(row, course.iloc[1:]))
+    assert later.gap == np.inf
+    unknown = running.compared(Cell.of(name), EMPTY, Results(row, course))
+    assert (unknown.clock, unknown.gap) == (None, None)
 
 
 @pytest.mark.parametrize(("name", "says"), [("nowhere", "no such cell"), ("office/small/static", "several methods")])
 def test_alone_means_one_contender(whole, name, says):
     with pytest.raises(UserError, match=says):
-        alone.meant(whole[0], name)
+        running.named(whole[0], name)
 
 
 def test_time_ahead_is_that_of_the_cells_most_alike():
@@ -170,21 +178,21 @@ def test_time_ahead_is_that_of_the_cells_most_alike():
         ("c/z/u/m/p/given/0", 4),
         ("c/x/t/o/p/given/0", 8),
     ):
-        assert spent.estimate(Cell.of(name), done) == pytest.approx(expected)
+        assert results.estimate(Cell.of(name), done) == pytest.approx(expected)
 
 
 def test_what_was_spent_adds_up(whole):
     plan, _, found = whole
     half = Results(found.cells[found.cells["task"] == "static"], found.courses)
-    parts = spent.by_setting(plan, half)
+    parts = results.by_setting(plan, half)
     assert [(one.name, one.done, one.left) for one in parts] == [
         ("office/small/static", 12, 0),
         ("office/small/arriving", 0, 4),
     ]
     assert parts[0].seconds == pytest.approx(half.cells["real_seconds"].sum())
     assert parts[1].ahead > 0
-    assert "4 cells of the plan are still to be run" in spent.summary(plan, half)
-    assert "still to be run" not in spent.summary(plan, found)
+    assert "4 cells of the plan are still to be run" in results.summary(plan, half)
+    assert "still to be run" not in results.summary(plan, found)
 
 
 def test_tables_are_replaced_cell_by_cell_and_read_back(tmp_path):

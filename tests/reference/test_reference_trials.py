@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from small_plan import bench, written
 
-from fedsim.point import check
+from fedsim.point.checks import check
 from fedsim.reference import plan as plans
 from fedsim.reference import trials
-from fedsim.reference.trials import LR, Trial
-from fedsim.scenario import find
+from fedsim.reference.trials import LR, PlanTrial
+from fedsim.scenario.parts import find
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = plans.read(ROOT / plans.FILE)
@@ -20,15 +20,15 @@ PLANNED = [*trials.planned(SHIPPED)]
 def test_every_method_has_the_same_number_of_trials_of_each_data_and_task_the_first_as_written():
     numbers = {}
     for one in PLANNED:
-        numbers.setdefault((one.data, one.task, one.method), []).append(one.number)
-        assert (one.keys == {}) == (one.number == 1)
+        numbers.setdefault((one.data, one.task, one.method), []).append(one.trial)
+        assert (one.keys == {}) == (one.trial == 1)
     assert {key: [1, 2, 3, 4] for key in numbers} == numbers
     assert {*numbers} == {(cell.data, cell.task, cell.method) for cell in SHIPPED.cells()}
 
 
 def test_all_methods_share_the_learning_rates_that_are_tried():
     for number in range(2, SHIPPED.trials.count + 1):
-        rates = {one.keys[LR] for one in PLANNED if one.number == number}
+        rates = {one.keys[LR] for one in PLANNED if one.trial == number}
         assert len(rates) == 1
         assert SHIPPED.trials.lr[0] <= rates.pop() <= SHIPPED.trials.lr[1]
 
@@ -37,7 +37,7 @@ def test_options_are_drawn_within_the_ranges_of_their_algorithm():
     for one in PLANNED:
         tunes = type(find.build("algorithm", SHIPPED.methods[one.method].algorithm)).tunes
         options = one.keys.get("options", {})
-        assert {*options} == ({*tunes} if one.number > 1 else set())
+        assert {*options} == ({*tunes} if one.trial > 1 else set())
         assert all(tunes[name].holds(value) for name, value in options.items())
 
 
@@ -59,15 +59,16 @@ def test_the_trials_on_record_are_those_of_the_plan():
 @pytest.mark.long
 def test_the_trials_on_record_are_the_points_of_the_plan_as_it_is():
     known = trials.read(ROOT / "scenarios/reference" / trials.FILE)
-    some = [one for one in known if one.number in (1, SHIPPED.trials.count)]
-    assert [one.point for one in some] == [trials.point(SHIPPED, ROOT / "scenarios/reference", one).id for one in some]
+    some = [one for one in known if one.trial in (1, SHIPPED.trials.count)]
+    assert [one.run for one in some] == [trials.point(SHIPPED, ROOT / "scenarios/reference", one).id for one in some]
 
 
 def test_the_best_trial_is_chosen_and_the_first_of_equals():
     found = trials.chosen([
-        Trial("d", "t", "a", 1, {}, 0.5), Trial("d", "t", "a", 2, {LR: 0.1}, 0.7),
-        Trial("d", "t", "a", 3, {LR: 0.2}, 0.7), Trial("d", "t", "b", 1, {}, None),
-        Trial("d", "t", "b", 2, {LR: 0.1}, 0.0), Trial("d", "u", "a", 1, {}, 0.1), Trial("e", "t", "a", 1, {}, 0.2),
+        PlanTrial("d", "t", "a", 1, {}, 0.5), PlanTrial("d", "t", "a", 2, {LR: 0.1}, 0.7),
+        PlanTrial("d", "t", "a", 3, {LR: 0.2}, 0.7), PlanTrial("d", "t", "b", 1, {}, None),
+        PlanTrial("d", "t", "b", 2, {LR: 0.1}, 0.0), PlanTrial("d", "u", "a", 1, {}, 0.1),
+        PlanTrial("e", "t", "a", 1, {}, 0.2),
     ])  # fmt: skip
     assert found == {
         ("d", "t", "a"): {LR: 0.1}, ("d", "t", "b"): {LR: 0.1}, ("d", "u", "a"): {}, ("e", "t", "a"): {},
@@ -76,7 +77,7 @@ def test_the_best_trial_is_chosen_and_the_first_of_equals():
 
 def test_trials_are_read_back_as_they_were_written(tmp_path):
     options = {LR: 0.03, "options": {"mu": 1e-4, "how": "x"}}
-    made = [Trial("d", "t", "a", 1, {}), Trial("d", "t", "a", 2, options, 0.25, "0123456789ab")]
+    made = [PlanTrial("d", "t", "a", 1, {}), PlanTrial("d", "t", "a", 2, options, 0.25, "0123456789ab")]
     trials.write(made, tmp_path / trials.FILE)
     assert trials.read(tmp_path / trials.FILE) == made
     assert trials.read(tmp_path / "none.csv") == []
@@ -99,7 +100,7 @@ def test_trials_of_another_budget_are_run_anew_and_only_those_that_are_meant(tmp
     poorer = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update={"bytes": 900_000})]})
     again = trials.search(poorer, place, bench(), only=["small"])
     assert len(again) == 9
-    assert not {one.point for one in again} & {one.point for one in first}
+    assert not {one.run for one in again} & {one.run for one in first}
 
 
 def _refused(*_):

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from made_up_tables import tables
 
 from fedsim.core.errors import UserError
-from fedsim.reference.plan import Budget
+from fedsim.reference.cell import SHARES, Budget, BudgetShare
 from fedsim.reference.scores import FINAL, at_budgets, scores, trained
-from fedsim.reference.terms import SHARES, Share
 
 WHOLE = Budget(1000.0, 50.0)
 PLACE = "campus/digits/static/power/sync/given/0"
@@ -45,7 +44,9 @@ def test_the_last_scoring_at_or_before_the_budget_counts(steps):
 def test_a_larger_budget_never_loses_a_score(steps):
     found = at_budgets(trained(tables({PLACE: course(steps)[1:]})), WHOLE)
     for cost in ("bytes", "seconds"):
-        known = [found[str(Share(cost, part))] == found[str(Share(cost, part))] for part in (0.01, 0.1, 1.0)]
+        known = [
+            found[str(BudgetShare(cost, part))] == found[str(BudgetShare(cost, part))] for part in (0.01, 0.1, 1.0)
+        ]
         assert known == sorted(known)
 
 

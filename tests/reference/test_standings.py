@@ -1,4 +1,4 @@
-"""Leaders and who is level with them, against statistics taken from scipy; pairs, and Holm's correction."""
+"""Leaders and who is tied with them, against statistics taken from scipy; pairs, and Holm's correction."""
 
 import math
 from itertools import combinations
@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedsim.reference.pairs import holm, pairs
+from fedsim.reference.cell import Contender
+from fedsim.reference.comparisons import holm, pairs, standings
 from fedsim.reference.scores import FINAL
-from fedsim.reference.standings import standings
-from fedsim.reference.terms import Contender
 
 A, B, C, D = (Contender(name, "sync") for name in "abcd")
 
@@ -39,14 +38,14 @@ def drawn(draw):
 
 
 @given(drawn())
-def test_the_leader_has_the_best_mean_and_the_level_ones_a_paired_interval_around_zero(scores):
+def test_the_leader_has_the_best_mean_and_the_tied_ones_a_paired_interval_around_zero(scores):
     found = standings(runs(scores), FINAL)
     best = max(scores, key=lambda name: np.mean(list(scores[name].values())))
     assert found.leader == best
     for name in scores:
         if name != best:
             test = stats.ttest_rel(list(scores[name].values()), list(scores[best].values()))
-            assert found.of(name).kind == ("level" if test.pvalue >= 0.05 else "behind")
+            assert found.of(name).status == ("tied" if test.pvalue >= 0.05 else "below")
             low, high = test.confidence_interval(0.95)
             assert (found.of(name).difference.low, found.of(name).difference.high) == pytest.approx((low, high))
     means = [row.score.mean for row in found.rows]
@@ -54,14 +53,14 @@ def test_the_leader_has_the_best_mean_and_the_level_ones_a_paired_interval_aroun
 
 
 @given(drawn())
-def test_pairs_are_told_apart_by_paired_tests(scores):
-    found = pairs(runs(scores), [*scores])
-    assert [(pair.one, pair.other) for pair in found] == [*combinations(scores, 2)]
+def test_pairs_are_compared_by_paired_tests(scores):
+    found = pairs(runs(scores), FINAL, [*scores])
+    assert [(pair.first, pair.second) for pair in found] == [*combinations(scores, 2)]
     for pair in found:
-        test = stats.ttest_rel(list(scores[pair.one].values()), list(scores[pair.other].values()))
+        test = stats.ttest_rel(list(scores[pair.first].values()), list(scores[pair.second].values()))
         assert pair.p == pytest.approx(test.pvalue)
-        assert pair.apart == (test.pvalue < 0.05)
-        assert not (pair.holm and not pair.apart)
+        assert pair.significant == (test.pvalue < 0.05)
+        assert not (pair.holm and not pair.significant)
 
 
 def test_a_few_seeds_do_not_lead_and_are_not_compared():
@@ -69,36 +68,36 @@ def test_a_few_seeds_do_not_lead_and_are_not_compared():
         runs({A: five(0.5, 0.6, 0.5, 0.6, 0.5), B: dict(list(five(0.9, 0.9, 0.9, 0.9, 0.9).items())[:4])}), FINAL
     )
     assert found.leader == A
-    assert [(row.contender, row.kind, row.seeds) for row in found.rows] == [(B, "untested", 4), (A, "leader", 5)]
+    assert [(row.contender, row.status, row.seeds) for row in found.rows] == [(B, "untested", 4), (A, "leader", 5)]
 
 
 def test_nobody_leads_where_everybody_lacks_a_seed():
     found = standings(runs({A: {0: 0.5, 1: math.nan}, B: {0: math.nan, 1: 0.7}}), FINAL, [C])
     assert found.leader is None
     assert math.isnan(found.best)
-    assert {row.contender: row.kind for row in found.rows} == {A: "untested", B: "untested", C: "none"}
+    assert {row.contender: row.status for row in found.rows} == {A: "untested", B: "untested", C: "unscored"}
 
 
-def test_equal_scores_are_level_and_the_first_name_leads():
+def test_equal_scores_are_tied_and_the_first_name_leads():
     same = five(0.5, 0.6, 0.7, 0.8, 0.9)
     found = standings(runs({B: same, A: same}), FINAL)
-    assert (found.leader, found.level) == (A, [B])
+    assert (found.leader, found.tied) == (A, [B])
 
 
-def test_a_constant_difference_is_told_apart():
+def test_a_constant_difference_is_significant():
     one, other = five(0.5, 0.625, 0.75, 0.5, 0.625), five(0.25, 0.375, 0.5, 0.25, 0.375)
-    (pair,) = pairs(runs({A: one, B: other}), [A, B])
-    assert pair.apart
+    (pair,) = pairs(runs({A: one, B: other}), FINAL, [A, B])
+    assert pair.significant
     assert pair.p == 0.0
-    (pair,) = pairs(runs({A: one, B: one}), [A, B])
-    assert not pair.apart
+    (pair,) = pairs(runs({A: one, B: one}), FINAL, [A, B])
+    assert not pair.significant
     assert pair.p == 1.0
 
 
 def test_a_pair_without_common_seeds_is_not_tested():
-    (pair,) = pairs(runs({A: {0: 0.5}, B: {1: 0.5}}), [A, B])
+    (pair,) = pairs(runs({A: {0: 0.5}, B: {1: 0.5}}), FINAL, [A, B])
     assert not pair.tested
-    assert not pair.apart
+    assert not pair.significant
     assert math.isnan(pair.p)
 
 

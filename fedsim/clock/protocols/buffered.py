@@ -11,19 +11,19 @@ server stops asking, and clients still at work are late.
 Not modelled: FedAsync's proximal term, which belongs to the algorithm.
 """
 
-import math
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import simpy
+from pydantic import NonNegativeInt
 
-from fedsim.clock.ask import Ask
-from fedsim.clock.protocol import Rounds, Steps, own_steps
+from fedsim.clock.protocol import Rounds, Steps
+from fedsim.clock.requests import Request
 from fedsim.clock.world import World
-from fedsim.core.units import Count
+from fedsim.core.units import Count, NonNegative, Positive
 from fedsim.learn.algorithm import Algorithm
-from fedsim.learner.ticket import Reply
+from fedsim.learn.replies import Reply
 from fedsim.net.topology import Topology
 
 DEFAULTS = {"constant": (0.0, 0.0), "polynomial": (0.5, 0.0), "hinge": (10.0, 4.0)}  # a, b as in FedAsync
@@ -35,13 +35,13 @@ class Buffered(Rounds):
 
     buffer: Count  # replies per update
     staleness: Literal["constant", "polynomial", "hinge"] = "polynomial"  # how a stale reply is discounted
-    a: float | None = None  # how fast the weight falls; if not given, 0.5 for polynomial and 10 for hinge
-    b: float | None = None  # staleness from which it falls, in updates (hinge); if not given, 4
-    rate: float = 1.0  # the server's mixing rate; 1 adds the mean of the buffer as it is
-    most_stale: int | None = None  # replies that are more updates behind than this are discarded
+    a: NonNegative | None = None  # how fast the weight falls; if not given, 0.5 for polynomial and 10 for hinge
+    b: NonNegative | None = None  # staleness from which it falls, in updates (hinge); if not given, 4
+    rate: Positive = 1.0  # the server's mixing rate; 1 adds the mean of the buffer as it is
+    most_stale: NonNegativeInt | None = None  # replies that are more updates behind than this are discarded
 
     def __post_init__(self) -> None:
-        """Check the options' ranges."""
+        """Raise ValueError for a constant that the kind of staleness does not use."""
         super().__post_init__()
         for name, value, used in (
             ("a", self.a, self.staleness != "constant"),
@@ -49,16 +49,10 @@ class Buffered(Rounds):
         ):
             if value is not None and not used:
                 raise ValueError(f"{name}: has no meaning where staleness is '{self.staleness}'; leave it out")
-            if value is not None and not 0 <= value < math.inf:
-                raise ValueError(f"{name}: must be finite and not negative")
-        if not 0 < self.rate < math.inf:
-            raise ValueError("rate: must be finite and above 0 (1 adds the mean of the buffer as it is)")
-        if self.most_stale is not None and self.most_stale < 0:
-            raise ValueError("most_stale: must be 0 or more (0 takes only what started from the present version)")
 
     def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
         """Return why not: rounds of several steps need a cohort, and here clients are asked one by one."""
-        if own_steps(algorithm):
+        if algorithm.own_steps:
             name = type(algorithm).__name__
             return (
                 f"has no rounds with one cohort, which the steps of {name} need: take the protocol 'sync' or 'deadline'"
@@ -80,12 +74,12 @@ class Buffered(Rounds):
 
     def run(self, world: World) -> Steps:
         """Fold replies, while a second process keeps enough clients at work."""
-        server, came, under_way = world.server, simpy.Store(world.env), dict[int, Ask]()
+        server, came, under_way = world.server, simpy.Store(world.env), dict[int, Request]()
         last = world.env.event()
         world.env.process(self._keep_asking(world, came, under_way, last))
         while server.rounds < self.rounds:
             batch = yield from self._fill(world, came)
-            server.rounds += 1
+            server.begin_round()
             if server.rounds == self.rounds:
                 last.succeed()
                 for ask in under_way.values():
@@ -107,11 +101,11 @@ class Buffered(Rounds):
                 batch.append(replace(reply, weight=self.rate * self.discount(behind)))
         return batch
 
-    def _keep_asking(self, world: World, came: simpy.Store, under_way: dict[int, Ask], last: simpy.Event) -> Steps:
+    def _keep_asking(self, world: World, came: simpy.Store, under_way: dict[int, Request], last: simpy.Event) -> Steps:
         """Ask a client for each that has finished, until the last update."""
 
         def ended(ask: simpy.Event) -> None:
-            if isinstance(ask, Ask) and ask.open:
+            if isinstance(ask, Request) and ask.open:
                 del under_way[id(ask)]
                 if ask.value is not None:
                     came.put(ask.value)
@@ -123,4 +117,4 @@ class Buffered(Rounds):
                 ask = world.server.ask(client)
                 under_way[id(ask)] = ask
                 ask.callbacks.append(ended)
-            yield world.clients.stirred
+            yield world.clients.client_available

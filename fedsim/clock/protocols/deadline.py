@@ -9,14 +9,16 @@ Not modelled: deadlines that adapt to earlier rounds.
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from fedsim.clock.protocol import Rounds, Steps, exchanges
 from fedsim.clock.quorum import Quorum
 from fedsim.clock.sampler import Cohorts
-from fedsim.clock.secure_sum import exchange
 from fedsim.clock.world import World
-from fedsim.core.units import Seconds
-from fedsim.learner.batch import clients_of
+from fedsim.core.units import Duration
+from fedsim.learn.replies import clients_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,16 +26,9 @@ class Deadline(Quorum, Rounds):
     """A step ends after `wait` at the latest, not counting the server's own work."""
 
     sums = by_chance = True
-    wait: Seconds  # the longest duration of a round's step
-    over: float = 1.0  # how many clients are asked for each one wanted; 1.3 asks 30 % more
-
-    def __post_init__(self) -> None:
-        """Check the options' ranges."""
-        super().__post_init__()
-        if not 1 <= self.over < math.inf:
-            raise ValueError("over: must be finite and at least 1 (1.3 asks 30 % more clients than are wanted)")
-        if self.wait <= 0:
-            raise ValueError("wait: must be longer than 0 s")
+    wait: Duration  # the longest duration of a round's step
+    # how many clients are asked for each one wanted; 1.3 asks 30 % more
+    over: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
 
     def most_of(self, clients: int) -> int:
         """Return how many of that many clients are asked if all are available."""
@@ -49,13 +44,13 @@ class Deadline(Quorum, Rounds):
 
     def run(self, world: World) -> Steps:
         """Ask more than are wanted, take the first replies, update."""
+        want, asked = self.cohort_size(world), self.most_of(len(world.clients))
+        draw = self.drawing(world, want)
         for _ in range(self.rounds):
-            want = self.cohort_size(world)
-            asked = self.most_of(len(world.clients))
-            cohort = yield from self.draw(world, asked, want)
-            world.server.rounds, world.server.wanted = world.server.rounds + 1, asked
+            cohort = yield from draw(asked)
+            world.server.begin_round(asked)
             for step in exchanges(world):
-                replies = yield from exchange(world, cohort, step, min(want, len(cohort)), self.wait)
+                replies = yield from world.exchange(cohort, step, min(want, len(cohort)), self.wait)
                 yield from world.server.update(replies, step)
                 cohort = sorted(clients_of(replies))
                 if not cohort:

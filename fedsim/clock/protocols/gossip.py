@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import simpy
 
-from fedsim.clock.protocol import Protocol, Steps, advance, own_state, own_steps
+from fedsim.clock.protocol import Protocol, Steps, advance
 from fedsim.clock.world import World
 from fedsim.core.units import Count
 from fedsim.learn.algorithm import Algorithm
@@ -54,9 +54,7 @@ class Gossip(Protocol):
             return "needs clients that have neighbours: take the topology 'peers', or the protocol 'sync'"
         if not algorithm.talks:
             return f"mixes what peers send, and {name} sends nothing: take the protocol 'sync' and the topology 'star'"
-        if algorithm.ranks_replies:
-            return f"folds one reply at a time, and {name} compares a cohort's: leave algorithm.aggregation out"
-        if own_steps(algorithm):
+        if algorithm.own_steps:
             return f"has no rounds with one cohort, which the steps of {name} need: take the protocol 'sync'"
         return None
 
@@ -70,7 +68,7 @@ class Gossip(Protocol):
         while peers.left:
             for client in world.available(peers.due):
                 peers.begin(client)
-            yield world.clients.stirred
+            yield world.clients.client_available
 
 
 class _Peers:
@@ -87,7 +85,7 @@ class _Peers:
 
     def begin(self, client: int) -> None:
         self.due[client] = False
-        self.world.server.rounds += 1
+        self.world.server.begin_round()
         self.world.clients.begin(client)
         self.world.env.process(self._round(client))
 
@@ -97,7 +95,7 @@ class _Peers:
         if updated:
             yield from self._send(client)
             staleness = yield from self._mix(client)
-        yield from self.world.server.count("train", int(updated), staleness)
+        yield from self.world.server.record_update("train", int(updated), staleness)
         self.left -= 1
         self.through[client] += 1
         self.due[client] = self.through[client] < self.gossip.rounds
@@ -105,11 +103,11 @@ class _Peers:
 
     def _send(self, client: int) -> Steps:
         """Send the peer's share to its neighbours, and wait until every transfer has arrived or is lost."""
-        state, number = own_state(self.world, client), int(self.through[client])
+        state, number = self.world.clients.states[client], int(self.through[client])
         share = self.world.learner.share(state, client)
         network = self.world.network
         sent: list[Delivery] = []
-        for neighbour in network.neighbours(client):
+        for neighbour in network.layout.neighbours(client):
             label = share.ticket, None
             delivery = network.send(Message.carrying(client, neighbour, "share", share.ticket.nbytes, number, label))
             delivery.fate = "delivered" if share.finite else "discarded"
@@ -129,7 +127,7 @@ class _Peers:
     def _mix(self, client: int) -> Generator[simpy.Event, Any, float]:
         """Mix the received shares with the peer's own; return by how many rounds they were behind on average."""
         learner, number = self.world.learner, int(self.through[client])
-        received, state = dict(self.inboxes[client]), own_state(self.world, client)
+        received, state = dict(self.inboxes[client]), self.world.clients.states[client]
         if not received:
             return 0.0
         shares = [learner.share(state), *(share for _, share in received.values())]
@@ -150,6 +148,6 @@ class _Peers:
         """
         if self.gossip.weights == "equal":
             return [1.0] * (1 + len(senders))
-        degree = {peer: len(self.world.network.neighbours(peer)) for peer in (client, *senders)}
+        degree = {peer: len(self.world.network.layout.neighbours(peer)) for peer in (client, *senders)}
         theirs = [1.0 / (1 + max(degree[client], degree[sender])) for sender in senders]
         return [1.0 - sum(theirs), *theirs]

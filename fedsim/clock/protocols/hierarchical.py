@@ -21,13 +21,15 @@ from typing import Any
 import numpy as np
 import simpy
 
-from fedsim.clock.ask import Ask
-from fedsim.clock.protocol import Rounds, Steps, gather, own_steps
+from fedsim.clock.exchange import gather
+from fedsim.clock.protocol import Rounds, Steps
 from fedsim.clock.quorum import Quorum
+from fedsim.clock.requests import Request, RoundCounts
 from fedsim.clock.server import ServerHost
-from fedsim.clock.world import Members, World
+from fedsim.clock.world import World
+from fedsim.core.arrays import Bools
 from fedsim.core.record import SERVER
-from fedsim.core.units import Count, Seconds
+from fedsim.core.units import Count, Duration
 from fedsim.learn.algorithm import Algorithm
 from fedsim.learner.ticket import Share
 from fedsim.net.message import Message
@@ -36,16 +38,16 @@ from fedsim.net.transfer import Delivery, Lost
 
 
 @dataclass
-class Leg:
+class EdgeRound:
     """One edge's part of a cloud round: the clients folded with their masses, and the share sent to the cloud."""
 
     edge: ServerHost
-    members: Members
+    members: Bools
     masses: dict[int, float] = field(default_factory=dict)
     folded: int = 0
     share: Share | None = None
     arrived: bool = False
-    asks: Sequence[Ask] = ()  # not folded yet
+    asks: Sequence[Request] = ()  # not folded yet
     moving: Delivery | None = None
 
 
@@ -54,13 +56,7 @@ class Hierarchical(Quorum, Rounds):
     """`participation` or `clients` is the number of an edge's clients in each of its rounds."""
 
     edge_rounds: Count = 1  # rounds of each edge per round of the cloud
-    wait: Seconds | None = None  # how long the cloud waits for its edges, at most
-
-    def __post_init__(self) -> None:
-        """Check the options' ranges."""
-        super().__post_init__()
-        if self.wait is not None and self.wait <= 0:
-            raise ValueError("wait: must be longer than 0 s")
+    wait: Duration | None = None  # how long the cloud waits for its edges, at most
 
     def most_of(self, clients: int) -> int:
         """Return all of them: each edge wants its own number, and only the topology knows the edges."""
@@ -73,22 +69,22 @@ class Hierarchical(Quorum, Rounds):
             return "needs edge aggregators between clients and cloud: take the topology 'tree', or the protocol 'sync'"
         if not algorithm.talks:
             return f"merges what edges send, and {name} sends nothing: take the protocol 'sync'"
-        if own_steps(algorithm):
+        if algorithm.own_steps:
             return f"asks for one exchange at a time, and {name} has steps of its own: take the protocol 'sync'"
         return super().refuse(algorithm, topology)
 
     def run(self, world: World) -> Steps:
         """Run the edges, merge their shares."""
-        node_of = np.array([world.network.edge_of(client) for client in world.clients])
+        node_of = np.array([world.network.layout.edge_of(client) for client in world.clients])
         members = [node_of == edge.node for edge in world.edges]
         wanted = sum(self.cohort_of(int(own.sum())) for own in members if own.any())
         for _ in range(self.rounds):
             yield from self.gathered(world, wanted)
             while not (world.server.serving and world.available()):
-                yield world.clients.stirred
-            world.server.rounds += 1
+                yield world.clients.client_available
+            world.server.begin_round(wanted * self.edge_rounds)
             restarts = world.server.restarts
-            legs = [Leg(edge, own) for edge, own in zip(world.edges, members, strict=True) if own.any()]
+            legs = [EdgeRound(edge, own) for edge, own in zip(world.edges, members, strict=True) if own.any()]
             yield from self._send_out(world, legs)
             brought = [leg for leg in legs if leg.arrived and world.server.restarts == restarts]
             if brought:
@@ -96,15 +92,16 @@ class Hierarchical(Quorum, Rounds):
                 weights = masses if any(masses) else [1.0] * len(brought)
                 if not (yield from world.server.mix([leg.share for leg in brought if leg.share], weights)):
                     brought = []
-            world.server.wanted = wanted * self.edge_rounds
+            counts = world.server.counts
             for leg in legs:
-                world.server.note(*leg.edge.tally())
+                counts.add(leg.edge.counts)
+                leg.edge.counts = RoundCounts()
             folded = sum(leg.folded for leg in brought)
             rest = sum(leg.folded for leg in legs) - folded
-            world.server.note(**{"late" if world.server.restarts == restarts else "lost": rest})
-            yield from world.server.count("train", folded, 0.0)
+            counts.add(RoundCounts(late=rest) if world.server.restarts == restarts else RoundCounts(lost=rest))
+            yield from world.server.record_update("train", folded, 0.0)
 
-    def _send_out(self, world: World, legs: Sequence[Leg]) -> Steps:
+    def _send_out(self, world: World, legs: Sequence[EdgeRound]) -> Steps:
         """Run a round at all edges in parallel, for as long as the cloud waits."""
         share = world.learner.share(world.server.state)
         runs = [world.env.process(self._leg(world, leg, share)) for leg in legs]
@@ -115,7 +112,7 @@ class Hierarchical(Quorum, Rounds):
                 run.interrupt("late")
         yield world.env.all_of(runs)
 
-    def _leg(self, world: World, leg: Leg, share: Share) -> Steps:
+    def _leg(self, world: World, leg: EdgeRound, share: Share) -> Steps:
         """Run one edge's round; its results are in `leg`."""
         try:
             yield from self._through(world, leg, share)
@@ -127,7 +124,7 @@ class Hierarchical(Quorum, Rounds):
             if leg.moving is not None:
                 leg.moving.fate = "late"
 
-    def _through(self, world: World, leg: Leg, share: Share) -> Steps:
+    def _through(self, world: World, leg: EdgeRound, share: Share) -> Steps:
         edge, cloud = leg.edge, world.server
         edge.version = cloud.version
         request = yield from self._move(world, leg, _message(SERVER, edge.node, share, cloud.version))
@@ -136,13 +133,13 @@ class Hierarchical(Quorum, Rounds):
             cohort = world.sample(self.cohort_of(int(leg.members.sum())), leg.members)
             if not cohort:
                 break
-            edge.rounds += 1
+            edge.begin_round()
             leg.asks = [edge.ask(client) for client in cohort]
-            replies = yield from gather(world, leg.asks, len(cohort))
-            folded = yield from edge.fold(replies)
+            replies = yield from gather(edge, leg.asks, len(cohort))
+            folded = yield from edge.aggregate(replies)
             leg.asks = ()
             leg.folded += len(folded)
-            masses = world.learner.masses(folded)
+            masses = world.learner.aggregation_weights(folded)
             leg.masses.update((reply.client, mass) for reply, mass in zip(folded, masses, strict=True))
         if leg.folded:
             leg.share = world.learner.share(edge.state)
@@ -150,7 +147,7 @@ class Hierarchical(Quorum, Rounds):
             leg.arrived = True
 
     def _move(
-        self, world: World, leg: Leg, message: Message, answers: Delivery | None = None
+        self, world: World, leg: EdgeRound, message: Message, answers: Delivery | None = None
     ) -> Generator[simpy.Event, Any, Delivery]:
         leg.moving = moving = world.network.send(message, answers)
         yield moving

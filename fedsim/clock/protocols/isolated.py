@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import simpy
 
-from fedsim.clock.protocol import Rounds, Steps, advance, own_state, select
+from fedsim.clock.protocol import Rounds, Steps, advance, select
 from fedsim.clock.sampler import Cohorts
 from fedsim.clock.world import World
 from fedsim.learn.algorithm import Algorithm
@@ -34,10 +34,7 @@ class Isolated(Rounds):
     silent: ClassVar[bool] = True
 
     def refuse(self, algorithm: Algorithm, topology: Topology) -> str | None:
-        """Return why not: any algorithm fits any network, as nothing travels, unless it compares replies."""
-        if algorithm.ranks_replies:
-            name = type(algorithm).__name__
-            return f"folds one reply at a time, and {name} compares a cohort's: leave algorithm.aggregation out"
+        """Return None: any algorithm fits any network, as nothing travels."""
         return None
 
     def cohorts(self, clients: int) -> Cohorts:
@@ -51,20 +48,20 @@ class Isolated(Rounds):
         for _ in range(self.rounds):
             want = self.cohort_size(world)
             cohort = yield from select(world, want)
-            world.server.rounds, world.server.wanted = world.server.rounds + 1, want
+            world.server.begin_round(want)
             yield from _round(world, cohort)
 
 
 def _round(world: World, cohort: Sequence[int]) -> Steps:
     """Run the steps of each client's own state; clients with the same next step run it together."""
     learner = world.learner
-    left = {client: learner.steps(own_state(world, client)) for client in cohort}
+    left = {client: learner.steps(world.clients.states[client]) for client in cohort}
     while any(left.values()):
         step = max(left.values(), key=len)[0]  # the client with most steps left goes first; the others' last steps wait
-        ready = {client: own_state(world, client) for client, steps in left.items() if steps[:1] == [step]}
+        ready = {client: world.clients.states[client] for client, steps in left.items() if steps[:1] == [step]}
         yield from _take(world, list(ready), step)
         for client, before in ready.items():
-            state = own_state(world, client)
+            state = world.clients.states[client]
             more = () if state is before else learner.more(state, step)  # unchanged for a client that was lost
             left[client] = [*more, *left[client][1:]]
 
@@ -72,13 +69,13 @@ def _round(world: World, cohort: Sequence[int]) -> Steps:
 def _take(world: World, clients: Sequence[int], step: str) -> Steps:
     """Have these clients run a step, each by itself, and count it when all have finished."""
     jobs = []
-    if world.server.wanted is None:
-        world.server.wanted = len(clients)
+    if world.server.counts.wanted is None:  # a round says it for its first step
+        world.server.counts.wanted = len(clients)
     for client in clients:
         world.clients.begin(client)
         jobs.append(world.env.process(_alone(world, client, step)))
     yield world.env.all_of(jobs)
-    yield from world.server.count(step, sum(bool(job.value) for job in jobs), 0.0)
+    yield from world.server.record_update(step, sum(bool(job.value) for job in jobs), 0.0)
 
 
 def _alone(world: World, client: int, step: str) -> Generator[simpy.Event, Any, bool]:

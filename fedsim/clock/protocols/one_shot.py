@@ -23,13 +23,13 @@ from typing import Any, Literal, cast
 import numpy as np
 import simpy
 
-from fedsim.clock.ask import Ask
 from fedsim.clock.protocol import Steps, exchanges
 from fedsim.clock.quorum import Quorum
+from fedsim.clock.requests import Request
 from fedsim.clock.sampler import Cohorts
 from fedsim.clock.world import World
-from fedsim.core.units import Fraction, Seconds
-from fedsim.learner.ticket import Reply
+from fedsim.core.units import Duration, PositiveFraction
+from fedsim.learn.replies import Reply
 
 
 @dataclass
@@ -38,7 +38,7 @@ class _Asked:
 
     world: World
     step: str
-    under_way: dict[int, Ask] = field(default_factory=dict)
+    under_way: dict[int, Request] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._ended = simpy.Store(self.world.env)
@@ -49,9 +49,9 @@ class _Asked:
         self.under_way[client] = ask = self.world.server.ask(client, self.step)
         ask.callbacks.append(self._put)
 
-    def take(self) -> Ask:
+    def take(self) -> Request:
         """Return the ask that has ended."""
-        ask, self.one = cast("Ask", self.one.value), self._ended.get()
+        ask, self.one = cast("Request", self.one.value), self._ended.get()
         del self.under_way[ask.client]
         return ask
 
@@ -71,18 +71,10 @@ class OneShot(Quorum):
 
     or_all = True
 
-    enough: Fraction = 1.0  # the share of the selected clients whose replies suffice
-    wait: Seconds | None = None  # the longest duration of a step
+    enough: PositiveFraction = 1.0  # the share of the selected clients whose replies suffice
+    wait: Duration | None = None  # the longest duration of a step
     retry: bool = False  # ask lost clients again
     late: Literal["drop", "fold"] = "drop"  # what happens to replies that arrive too late
-
-    def __post_init__(self) -> None:
-        """Check the options' ranges."""
-        super().__post_init__()
-        if self.enough == 0:
-            raise ValueError("enough: must be above 0, or no reply would be waited for")
-        if self.wait is not None and self.wait <= 0:
-            raise ValueError("wait: must be longer than 0 s")
 
     @property
     def all_wanted(self) -> bool:
@@ -103,7 +95,7 @@ class OneShot(Quorum):
 
     def share(self, world: World) -> float:
         """Return the share of wanted clients that have ended, or of the time; of asked ones if late replies count."""
-        asked = world.clients.turns > 0
+        asked = world.clients.last_asked > 0
         through = np.count_nonzero(asked & ~world.clients.busy)
         if self.late == "fold":
             nobody_more = world.server.version > 0 or (self.wait is not None and world.env.now >= self.wait)
@@ -117,11 +109,13 @@ class OneShot(Quorum):
         want = self.cohort_size(world)
         cohort = world.sampler.choose(everybody, want, world.clients, rng).tolist()
         yield from self.gathered(world, len(cohort), np.isin(everybody, cohort))
-        world.server.rounds += 1
+        world.server.begin_round(want)
         last, steps = world.learner.steps(world.server.state)[-1], exchanges(world)
         step = next(steps, None)
         while step is not None and cohort:
-            asked, world.server.wanted = _Asked(world, step), want
+            asked = _Asked(world, step)
+            if world.server.counts.wanted is None:  # the round has said it for its first step
+                world.server.counts.wanted = want
             replies = yield from self._collect(asked, cohort)
             if self.late == "drop" or step != last:
                 asked.close()
@@ -145,7 +139,7 @@ class OneShot(Quorum):
             for client in world.available(unasked) if missing and world.server.serving else ():
                 unasked[client], missing = False, missing - 1
                 asked.ask(client)
-            yield env.any_of([asked.one, world.clients.stirred, up])
+            yield env.any_of([asked.one, world.clients.client_available, up])
             while asked.one.triggered and len(replies) < want and not up.processed:
                 ask = asked.take()
                 if ask.value is not None:
@@ -166,7 +160,7 @@ class OneShot(Quorum):
             while asked.one.triggered:
                 reply = asked.take().value
                 came += [reply] if reply is not None else []
-            came = [*asked.world.server.screen(came)]  # a reply that is refused has no weight
+            came = [*asked.world.server.open(came, asked.step).accepted]  # a reply that is refused has no weight
             folded += len(came)
             if came or not asked.under_way:
                 weight = len(came) / max(1, folded)

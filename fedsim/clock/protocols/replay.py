@@ -11,15 +11,14 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
 import simpy
 
 from fedsim.clock.protocol import Protocol, Steps
 from fedsim.clock.world import World
 from fedsim.core import table
+from fedsim.core.arrays import Array, Ints
 from fedsim.core.record import SERVER
-from fedsim.core.table import Column, File
+from fedsim.core.table import Column, FilePath
 from fedsim.core.units import LATEST, MOST_BYTES
 from fedsim.net.message import Message
 
@@ -38,7 +37,7 @@ class Replay(Protocol):
 
     asks: ClassVar[bool] = False
 
-    transfers: File  # the table of transfers
+    transfers: FilePath  # the table of transfers
 
     def __post_init__(self) -> None:
         """Read the table.  Raises UserError if it is invalid."""
@@ -74,7 +73,7 @@ class Replay(Protocol):
         return min(1.0, world.env.now / last) if last else 0.0
 
 
-def _table(path: Path) -> tuple[table.Columns, npt.NDArray[np.int64]]:
+def _table(path: Path) -> tuple[dict[str, Array], Ints]:
     return table.read_lines(path, COLUMNS)
 
 

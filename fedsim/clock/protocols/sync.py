@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fedsim.clock.protocol import Rounds, Steps, exchanges
 from fedsim.clock.quorum import Quorum
 from fedsim.clock.sampler import Cohorts
-from fedsim.clock.secure_sum import exchange
 from fedsim.clock.world import World
 
 
@@ -28,10 +27,11 @@ class Sync(Quorum, Rounds):
 
     def run(self, world: World) -> Steps:
         """Ask, wait for all, update; step by step where the algorithm has several."""
+        want = self.cohort_size(world)
+        draw = self.drawing(world, want)
         for _ in range(self.rounds):
-            want = self.cohort_size(world)
-            cohort = yield from self.draw(world, want, want)
-            world.server.rounds, world.server.wanted = world.server.rounds + 1, want
+            cohort = yield from draw(want)
+            world.server.begin_round(want)
             for step in exchanges(world):
-                replies = yield from exchange(world, cohort, step)
+                replies = yield from world.exchange(cohort, step)
                 yield from world.server.update(replies, step)

@@ -10,9 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
-from fedsim.clock.sampler import Cohorts, Numbers, Rows, Sampler
+from fedsim.clock.clients import Clients
+from fedsim.clock.sampler import Cohorts, Sampler
+from fedsim.core.arrays import Ints
 from fedsim.core.errors import UserError
-from fedsim.core.table import Column, File, fault, read_lines
+from fedsim.core.table import Column, FilePath, fault, read_lines
 
 COLUMNS = [Column("round", whole=True, low=1), Column("client", whole=True, low=0)]
 
@@ -21,7 +23,7 @@ COLUMNS = [Column("round", whole=True, low=1), Column("client", whole=True, low=
 class Listed(Sampler):
     """Rounds count from 1; the lines of a round may stand anywhere in the file."""
 
-    file: File  # with the columns round and client: one line for each client of each round
+    file: FilePath  # with the columns round and client: one line for each client of each round
     repeat: bool = False  # whether the list starts over at its end; otherwise it must have a cohort for every round
 
     def __post_init__(self) -> None:
@@ -51,20 +53,20 @@ class Listed(Sampler):
             many = f"{self.file} ends with round {len(self._cohorts)}, and the protocol has {cohorts.rounds}"
             raise UserError(f"{many}: list the others, or start over with repeat: true")
 
-    def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
+    def choose(self, free: Ints, count: int, columns: Clients, rng: np.random.Generator) -> Ints:
         """Return the free clients of the next cohort.  Raises UserError at the list's end."""
-        if rows.cohorts >= len(self._cohorts) and not self.repeat:
-            raise UserError(f"{self.file} has no round {rows.cohorts + 1}; list it, or start over with repeat: true")
-        cohort = self._cohorts[rows.cohorts % len(self._cohorts)]
+        if columns.cohorts >= len(self._cohorts) and not self.repeat:
+            raise UserError(f"{self.file} has no round {columns.cohorts + 1}; list it, or start over with repeat: true")
+        cohort = self._cohorts[columns.cohorts % len(self._cohorts)]
         return np.intersect1d(cohort, free, assume_unique=True)[:count]
 
     @cached_property
-    def _rows(self) -> tuple[Numbers, Numbers, Numbers]:
+    def _rows(self) -> tuple[Ints, Ints, Ints]:
         columns, lines = read_lines(self.file, COLUMNS)
         return columns["round"], columns["client"], lines
 
     @cached_property
-    def _cohorts(self) -> list[Numbers]:
+    def _cohorts(self) -> list[Ints]:
         rounds, members, lines = self._rows
         order = np.lexsort((lines, members, rounds))
         rounds, members, lines = rounds[order], members[order], lines[order]

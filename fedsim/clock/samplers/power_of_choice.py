@@ -1,6 +1,6 @@
 """Of a few candidates those with the highest loss are asked (Cho, Wang and Joshi, arXiv:2010.01243, 2020).
 
-This is the paper's rpow-d: candidates are drawn by their number of training vertices, and compared by the loss that
+This is the paper's rpow-d: candidates are drawn by their number of training nodes, and compared by the loss that
 each has last reported with an upload; who has never reported one comes first.  The report costs its bytes on the
 uplink.  As the choice already favours clients with much data, the paper takes the plain mean of the replies, which is
 the algorithm's affair.  Not modelled: pow-d and cpow-d, which send the candidates the model first.
@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.clock.sampler import Numbers, Rows, Sampler, draw
+from fedsim.clock.clients import Clients
+from fedsim.clock.sampler import Sampler, draw
+from fedsim.core.arrays import Ints
 from fedsim.core.units import Count
 
 
@@ -22,9 +24,10 @@ class PowerOfChoice(Sampler):
 
     candidates: Count  # clients that are compared, the paper's d; as many as are asked: the sampler 'weighted'
 
-    def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
+    def choose(self, free: Ints, count: int, columns: Clients, rng: np.random.Generator) -> Ints:
         """Return the cohort; ties go to the lower number."""
-        compared = draw(free, max(count, self.candidates), rows.training_vertices[free].astype(np.float64), rng)
-        losses = rows.reports.losses[compared]
+        nodes = columns.training_nodes[free].astype(np.float64)
+        compared = draw(free, max(count, self.candidates), nodes, rng)
+        losses = columns.statistics.losses[compared]
         order = np.argsort(-np.where(np.isnan(losses), np.inf, losses), kind="stable")
         return np.sort(compared[order[:count]])

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from fedsim.clock.sampler import Numbers, Rows, Sampler
+from fedsim.clock.clients import Clients
+from fedsim.clock.sampler import Sampler
 from fedsim.core import portable
+from fedsim.core.arrays import Bools, Floats, Ints
 from fedsim.core.errors import UserError
-from fedsim.core.table import Column, File, fault, read_lines
+from fedsim.core.table import Column, FilePath, fault, read_lines
 from fedsim.core.units import Fraction
 
 COLUMNS = [Column("client", whole=True, low=0), Column("rate", low=0.0, high=1.0)]
@@ -23,7 +24,7 @@ COLUMNS = [Column("client", whole=True, low=0), Column("rate", low=0.0, high=1.0
 class Rates(Sampler):
     """Draws again until at least one client takes part; none does if no available client has a rate above 0."""
 
-    table: File  # with the columns client and rate (from 0 to 1)
+    table: FilePath  # with the columns client and rate (from 0 to 1)
     default: Fraction = 1.0  # the rate of clients that the table does not list
 
     def __post_init__(self) -> None:
@@ -33,9 +34,9 @@ class Rates(Sampler):
                 f"table: all rates in {self.table} are 0, and so is 'default': no client would ever take part"
             )
 
-    def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
+    def choose(self, free: Ints, count: int, columns: Clients, rng: np.random.Generator) -> Ints:
         """Return the cohort.  Raises UserError if the table lists an unknown client."""
-        rates = self._rates(len(rows.turns))[free]
+        rates = self._rates(len(columns.last_asked))[free]
         willing, rates = free[rates > 0], rates[rates > 0]
         if not len(willing) or not count:
             return willing[:0]
@@ -45,7 +46,7 @@ class Rates(Sampler):
         return np.sort(volunteers[rng.choice(len(volunteers), size=count, replace=False)])
 
     @cached_property
-    def _listed(self) -> tuple[Numbers, npt.NDArray[np.float64]]:
+    def _listed(self) -> tuple[Ints, Floats]:
         listed, lines = read_lines(self.table, COLUMNS)
         clients = listed["client"]
         order = np.argsort(clients, kind="stable")
@@ -57,7 +58,7 @@ class Rates(Sampler):
             )
         return clients, listed["rate"]
 
-    def _rates(self, count: int) -> npt.NDArray[np.float64]:
+    def _rates(self, count: int) -> Floats:
         clients, rates = self._listed
         if clients.max() >= count:
             raise UserError(
@@ -69,7 +70,7 @@ class Rates(Sampler):
         return every
 
 
-def _volunteers(rates: npt.NDArray[np.float64], rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+def _volunteers(rates: Floats, rng: np.random.Generator) -> Bools:
     """Return who volunteers (n,) given that at least one does: redrawing until then, in a single draw.
 
     The first volunteer is drawn by 1 - (1 - r_1) ... (1 - r_i), the chance that it is one of the first i;

@@ -4,16 +4,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.clock.sampler import Numbers, Rows, Sampler
+from fedsim.clock.clients import Clients
+from fedsim.clock.sampler import Sampler
+from fedsim.core.arrays import Ints
 
 
 @dataclass(frozen=True)
 class RoundRobin(Sampler):
     """Clients that have not had a turn yet come first; ties go to the lower number."""
 
-    def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
+    def choose(self, free: Ints, count: int, columns: Clients, rng: np.random.Generator) -> Ints:
         """Return the cohort."""
         if len(free) <= count:
             return free
-        waited = rows.turns[free] * len(rows.turns) + free  # one number that orders by turn, then by client
+        asked = columns.last_asked
+        waited = asked[free] * len(asked) + free  # one number that orders by turn, then by client
         return np.sort(free[np.argpartition(waited, count)[:count]])

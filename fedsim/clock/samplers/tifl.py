@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from fedsim.clock.sampler import Numbers, Rows, Sampler
+from fedsim.clock.clients import Clients
+from fedsim.clock.sampler import Sampler
+from fedsim.core.arrays import Floats, Ints
 from fedsim.core.errors import UserError
-from fedsim.core.units import Count, Seconds
+from fedsim.core.units import Count, Duration
 
 POLICIES = {  # the chance of each of five tiers, the fastest first (the paper's table 1)
     "fast": (1.0, 0.0, 0.0, 0.0, 0.0),
@@ -36,16 +37,11 @@ class Tifl(Sampler):
 
     policy: Literal["fast", "random", "uniform", "slow"] = "uniform"  # how likely each tier is, the fastest first
     profile: Count = 2  # how often a client that has not replied yet is asked
-    timeout: Seconds | None = None  # clients whose replies take longer on average are left out
+    timeout: Duration | None = None  # clients whose replies take longer on average are left out
 
-    def __post_init__(self) -> None:
-        """Check the options' ranges."""
-        if self.timeout is not None and self.timeout <= 0:
-            raise ValueError("timeout: must be longer than 0 s")
-
-    def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
+    def choose(self, free: Ints, count: int, columns: Clients, rng: np.random.Generator) -> Ints:
         """Return the cohort.  Raises UserError if every client is left out."""
-        seen = rows.reports
+        seen = columns.statistics
         unknown = (seen.replies == 0) & (seen.asked < self.profile)
         if len(fresh := free[unknown[free]]):
             return _some(fresh, count, rng)
@@ -64,9 +60,9 @@ class Tifl(Sampler):
 
 def _tier(sizes: list[int], policy: tuple[float, ...], rng: np.random.Generator) -> int | None:
     """Return a tier drawn by the policy among those with a free client; None if it may take none of them."""
-    chances: npt.NDArray[np.float64] = np.where(np.array(sizes) > 0, policy, 0.0)
+    chances: Floats = np.where(np.array(sizes) > 0, policy, 0.0)
     return int(rng.choice(len(chances), p=chances / chances.sum())) if chances.any() else None
 
 
-def _some(among: Numbers, count: int, rng: np.random.Generator) -> Numbers:
+def _some(among: Ints, count: int, rng: np.random.Generator) -> Ints:
     return among if len(among) <= count else np.sort(rng.choice(among, size=count, replace=False))

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.clock.sampler import Numbers, Rows, Sampler
+from fedsim.clock.clients import Clients
+from fedsim.clock.sampler import Sampler
+from fedsim.core.arrays import Ints
 
 
 @dataclass(frozen=True)
@@ -13,7 +15,7 @@ class Uniform(Sampler):
 
     even = True
 
-    def choose(self, free: Numbers, count: int, rows: Rows, rng: np.random.Generator) -> Numbers:
+    def choose(self, free: Ints, count: int, columns: Clients, rng: np.random.Generator) -> Ints:
         """Return the cohort."""
         if len(free) <= count:
             return free

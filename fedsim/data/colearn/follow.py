@@ -1,38 +1,26 @@
-"""A partition through the snapshots of a graph: full at first and where its size changes, by newcomers otherwise.
+"""A partition through the snapshots of a graph: in full at first and where its size changes, else by
+newcomers.
 
-A vertex keeps its part until the next full partition, even while it is absent.  A full partition does not depend on the
-one before; its parts are then renumbered so that as few vertices as possible change their owner, which the paper does
-not specify.  Vertices and edges that go away take nothing else along.
+A node keeps its part until the next full partition, even while it is absent.  A full partition does not
+depend on the one before; its parts are then renumbered so that as few nodes as possible change their owner,
+which the paper does not specify.  Nodes and edges that go away take nothing else along.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from fedsim.data.colearn.alone import Way, deal
-from fedsim.data.colearn.newcomers import join
-from fedsim.data.colearn.parts import Parts
-from fedsim.data.colearn.seeds import seeds_of
-from fedsim.data.colearn.stages import Config, border, grow, settle_border
-from fedsim.data.colearn.web import Tally, chained, web_of
-
-
-@dataclass(frozen=True)
-class Rule:
-    """How to partition; `per_client` is how many directed entries of the adjacency make one more part."""
-
-    config: Config = field(default_factory=Config)
-    per_client: int = 510
-    isolated: Way = "round_robin"
-    exact_seeds: bool = False
-    repartition: bool = False  # partition in full at every snapshot
+from fedsim.data.colearn.newcomers import deal, join
+from fedsim.data.colearn.parts import PartStatistics
+from fedsim.data.colearn.stages import Rule, border, grow, settle_border
+from fedsim.data.colearn.web import chained, seeds_of, web_of
 
 
 @dataclass(frozen=True)
 class Shot:
-    """One snapshot: `edges` (2, E) with both directions, `present` (n,) the vertices there, `labels` (N,).
+    """One snapshot: `edges` (2, E) with both directions, `present` (n,) the nodes there, `labels` (N,).
 
     All by the N numbers of the whole graph, which every snapshot shares.
     """
@@ -44,7 +32,7 @@ class Shot:
 
 @dataclass(frozen=True)
 class Step:
-    """The result for a snapshot: `owner` (N,), -1 for absent vertices, and its cost.
+    """The result for a snapshot: `owner` (N,), -1 for absent nodes, and its cost.
 
     `scanned` counts the entries of adjacency rows that were read, the work to charge; it excludes reading the
     snapshot's edges, and counting the parts' edges before newcomers join (a server keeps these counts).
@@ -54,71 +42,69 @@ class Step:
     parts: int
     full: bool
     moves: int  # by the secondary stage
-    moved: int  # vertices present before, with another owner
+    moved: int  # nodes present before, with another owner
     scanned: int
 
 
 def parts_for(entries: int, per_client: int, most: int) -> int:
-    """Return the number of parts for a snapshot with that many directed entries (section 3.1 of the paper's code)."""
+    """Return the number of parts for that many directed entries (section 3.1 of the paper's code)."""
     return min(max(1, entries // per_client), most)
 
 
-def full(shot: Shot, count: int, rule: Rule, before: np.ndarray | None = None) -> tuple[Parts, int]:
-    """Return a partition into that many parts (Algorithm 1), and how many vertices were assigned in turn.
+def full(shot: Shot, count: int, rule: Rule, before: np.ndarray | None = None) -> tuple[PartStatistics, int]:
+    """Return a partition into that many parts (Algorithm 1), and how many nodes were assigned in turn.
 
-    Parts beyond the number of vertices with an edge get isolated vertices, if there are any.  Given the owners
-    `before` (N,), parts are numbered so that the most vertices keep theirs.
+    Parts beyond the number of nodes with an edge get isolated nodes, if there are any.  Given the owners
+    `before` (N,), parts are numbered so that the most nodes keep theirs.
     """
-    web = web_of(shot.edges, len(shot.labels), Tally())
-    parts = Parts(web, shot.labels, count)
+    web = web_of(shot.edges, len(shot.labels))
+    parts = PartStatistics(web, shot.labels, count)
     guide = chained(web)
     seeds = seeds_of(guide, count, rule.exact_seeds)
-    conflicts = grow(parts, guide, seeds, rule.config)
+    conflicts = grow(parts, guide, seeds, rule)
     edgy = np.union1d(conflicts, border(parts, np.flatnonzero(web.degree > 0)))
-    settle_border(parts, np.setdiff1d(edgy, seeds), rule.config)  # a seed never leaves its part
+    settle_border(parts, np.setdiff1d(edgy, seeds), rule)  # a seed never leaves its part
     if before is not None:
         parts.rename(names(parts.owner, before, count))
     return parts, deal(parts, shot.present[web.degree[shot.present] == 0], rule.isolated, before)
 
 
-def grown(shot: Shot, owner: np.ndarray, count: int, rule: Rule, dealt: int) -> tuple[Parts, int]:
-    """Return the partition extended by the vertices present without an owner (N,), and the turns so far."""
-    web = web_of(shot.edges, len(shot.labels), Tally())
-    parts = Parts(web, shot.labels, count)
+def grown(shot: Shot, owner: np.ndarray, count: int, rule: Rule, dealt: int) -> tuple[PartStatistics, int]:
+    """Return the partition extended by the nodes present without an owner (N,), and the turns so far."""
+    web = web_of(shot.edges, len(shot.labels))
+    parts = PartStatistics(web, shot.labels, count)
     old = shot.present[owner[shot.present] >= 0]
     new = np.sort(shot.present[owner[shot.present] < 0])
     parts.settle(old, owner[old])
     web.tally.scanned = 0
     dealt = join(parts, new, dealt)
-    settle_border(parts, border(parts, new), rule.config)
+    settle_border(parts, border(parts, new), rule)
     return parts, dealt
 
 
 def follow(shots: Sequence[Shot], most: int, rule: Rule) -> Iterator[Step]:
     """Yield the partition of each snapshot, into at most that many parts."""
-    known, count, dealt = np.empty(0, dtype=np.int64), 0, 0
-    there = np.empty(0, dtype=bool)
-    for number, shot in enumerate(shots):
-        known = known if number else np.full(len(shot.labels), -1, dtype=np.int64)
-        wanted, last = parts_for(shot.edges.shape[1], rule.per_client, most), known
-        anew = rule.repartition or wanted != count
-        if anew:
+    known, count, dealt = np.full(len(shots[0].labels), -1, dtype=np.int64), 0, 0
+    present = np.zeros(len(known), dtype=bool)
+    for shot in shots:
+        wanted, before, stayed = parts_for(shot.edges.shape[1], rule.per_client, most), known, present
+        in_full = rule.repartition or wanted != count
+        if in_full:
             parts, dealt = full(shot, wanted, rule, known)
             known = parts.owner
         else:
             parts, dealt = grown(shot, known, wanted, rule, dealt)
             known = np.where(parts.owner >= 0, parts.owner, known)
         count = wanted
-        here = np.zeros(len(known), dtype=bool)
-        here[shot.present] = True
-        stayed = here & there if number else np.zeros_like(here)
-        moved, there = int((known[stayed] != last[stayed]).sum()), here
+        present = np.zeros(len(known), dtype=bool)
+        present[shot.present] = True
+        moved = int((known != before)[stayed & present].sum())
         tally = parts.web.tally
-        yield Step(np.where(here, known, -1), wanted, anew, tally.moves, moved, tally.scanned)
+        yield Step(np.where(present, known, -1), wanted, in_full, tally.moves, moved, tally.scanned)
 
 
 def names(owner: np.ndarray, before: np.ndarray, count: int) -> np.ndarray:
-    """Return a new number (parts,) for each part of `owner` (N,), so that most vertices own as `before` (N,)."""
+    """Return a new number (parts,) for each part of `owner` (N,), so that most nodes own as `before` (N,)."""
     both = (owner >= 0) & (before >= 0) & (before < count)
     kept = np.bincount(owner[both] * count + before[both], minlength=count * count).reshape(count, count)
     _, name = linear_sum_assignment(kept, maximize=True)

@@ -1,6 +1,6 @@
-"""Parts: the owner of each vertex while a partition is being made, and its three scores.
+"""Parts: the owner of each node while a partition is being made, and its three scores.
 
-Only the real edges of the snapshot count here.  Vertices without an owner have -1.
+Only the real edges of the snapshot count here.  Nodes without an owner have -1.
 """
 
 import numpy as np
@@ -10,8 +10,8 @@ from fedsim.data.colearn.web import Web
 EPSILON = 1e-6
 
 
-class Parts:
-    """`owner` (N,) int64; a part's `edges` within it (undirected), its `sizes`, and its `labels` (parts, classes).
+class PartStatistics:
+    """`owner` (N,) int64; each part's `edges` within it, its `sizes` and its `labels` (parts, classes).
 
     A label below 0 is unknown and affects no score.
     """
@@ -26,34 +26,34 @@ class Parts:
         self.labels = np.zeros((count, int(self.label.max(initial=0)) + 1), dtype=np.int64)
         self.total = max(1, len(web.ends) // 2)
 
-    def settle(self, vertices: np.ndarray, parts: np.ndarray) -> None:
-        """Assign vertices without an owner to those parts."""
-        self._count(vertices, parts)
-        self.owner[vertices] = parts
-        at, near = self.web.around(vertices)
+    def settle(self, nodes: np.ndarray, parts: np.ndarray) -> None:
+        """Assign nodes without an owner to those parts."""
+        self._count(nodes, parts)
+        self.owner[nodes] = parts
+        at, near = self.web.around(nodes)
         new = np.zeros(self.web.size, dtype=bool)
-        new[vertices] = True
+        new[nodes] = True
         inside = self.owner[near] == parts[at]
-        # an edge between two new vertices is counted from both ends
+        # an edge between two new nodes is counted from both ends
         twice = np.bincount(parts[at[inside]], 2.0 - new[near[inside]], minlength=self.count)
         self.edges += twice.astype(np.int64) // 2
 
-    def place(self, vertex: int, part: int, near: dict[int, int]) -> None:
-        """Assign one vertex without an owner to a part; `near` are its neighbours' parts, from `beside`."""
-        self.owner[vertex] = part
+    def place(self, node: int, part: int, near: dict[int, int]) -> None:
+        """Assign one node without an owner to a part; `near` are its neighbours' parts, from `neighbours_by_part`."""
+        self.owner[node] = part
         self.sizes[part] += 1
         self.edges[part] += near.get(part, 0)
-        if (label := self.label[vertex]) >= 0:
+        if (label := self.label[node]) >= 0:
             self.labels[part, label] += 1
 
-    def move(self, vertex: int, part: int, near: dict[int, int]) -> None:
-        """Move one vertex from its part to another."""
-        before = int(self.owner[vertex])
+    def move(self, node: int, part: int, near: dict[int, int]) -> None:
+        """Move one node from its part to another."""
+        before = int(self.owner[node])
         self.sizes[before] -= 1
         self.edges[before] -= near.get(before, 0)
-        if (label := self.label[vertex]) >= 0:
+        if (label := self.label[node]) >= 0:
             self.labels[before, label] -= 1
-        self.place(vertex, part, near)
+        self.place(node, part, near)
 
     def rename(self, name: np.ndarray) -> None:
         """Renumber part i as name[i]; `name` is a permutation."""
@@ -61,40 +61,36 @@ class Parts:
         order = np.argsort(name)
         self.edges, self.sizes, self.labels = self.edges[order], self.sizes[order], self.labels[order]
 
-    def beside(self, vertex: int) -> dict[int, int]:
+    def neighbours_by_part(self, node: int) -> dict[int, int]:
         """Return how many neighbours each part owns, by ascending part; parts that own none are left out."""
-        found: dict[int, int] = {}
-        for part in self.owner[self.web.row(vertex)].tolist():
+        counts: dict[int, int] = {}
+        for part in self.owner[self.web.row(node)].tolist():
             if part >= 0:
-                found[part] = found.get(part, 0) + 1
-        return dict(sorted(found.items()))
+                counts[part] = counts.get(part, 0) + 1
+        return dict(sorted(counts.items()))
 
-    def cut(self, vertex: int, part: int, near: dict[int, int], raw: bool = False) -> float:
-        """Return the share of the vertex's neighbours that the part owns; if `raw`, their number."""
+    def cut(self, node: int, part: int, near: dict[int, int], raw: bool = False) -> float:
+        """Return the share of the node's neighbours that the part owns; if `raw`, their number."""
         held = near.get(part, 0)
-        return held if raw else held / max(1, self.web.degree_of(vertex))
+        return held if raw else held / max(1, self.web.degree_of(node))
 
-    def balance(self, vertex: int, part: int, near: dict[int, int]) -> float:
+    def balance(self, node: int, part: int, near: dict[int, int]) -> float:
         """Return 1 - |E(S with v)| / |E|, both undirected."""
-        inside = int(self.edges[part]) + (near.get(part, 0) if self.owner[vertex] != part else 0)
+        inside = int(self.edges[part]) + (near.get(part, 0) if self.owner[node] != part else 0)
         return 1 - inside / self.total
 
-    def lightness(self, part: int) -> float:
-        """Return 1 - |E(S)| / |E|: the balance before the vertex joins."""
-        return 1 - int(self.edges[part]) / self.total
-
-    def spread(self, vertex: int, part: int, raw: bool = False) -> float:
-        """Return 1 - the share of the part's vertices with the vertex's label, including itself if it is in the part.
+    def spread(self, node: int, part: int, raw: bool = False) -> float:
+        """Return 1 - the share of the part's nodes with the node's label, the node included if it is there.
 
         If `raw`, return their number instead, which has the opposite sense.
         """
-        label = self.label[vertex]
+        label = self.label[node]
         if label < 0:
             return 0.0
         same = int(self.labels[part, label])
         return same if raw else 1 - same / (int(self.sizes[part]) + EPSILON)
 
-    def _count(self, vertices: np.ndarray, parts: np.ndarray) -> None:
+    def _count(self, nodes: np.ndarray, parts: np.ndarray) -> None:
         self.sizes += np.bincount(parts, minlength=self.count)
-        known = self.label[vertices] >= 0
-        np.add.at(self.labels, (parts[known], self.label[vertices[known]]), 1)
+        known = self.label[nodes] >= 0
+        np.add.at(self.labels, (parts[known], self.label[nodes[known]]), 1)

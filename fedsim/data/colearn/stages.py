@@ -1,22 +1,25 @@
-"""The two stages that assign a vertex which several parts could own.
+"""The two stages that assign a node which several parts could own.
 
-Primary: while the parts grow from their seeds, level by level, to the best of the parts that reach the vertex in the
-same level.  Secondary: once afterwards for every border vertex, which may move to a neighbour's part that suits it
-better.  A `Config` selects which of three scores the stages use (Appendix B of the paper).
+Primary: while the parts grow from their seeds, level by level, to the best of the parts that reach the node
+in the same level.  Secondary: once afterwards for every border node, which may move to a neighbour's part
+that suits it better.  A `Rule` selects which of three scores the stages use (Appendix B of the paper).
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from pydantic import FiniteFloat, NonNegativeFloat
 
-from fedsim.data.colearn.parts import Parts
+from fedsim.core.units import Count, Fraction
+from fedsim.data.colearn.parts import PartStatistics
 from fedsim.data.colearn.web import Web
 
-Name = Literal["mincut_first", "balance_first", "label_first"]
+Way = Literal["round_robin", "labels", "stay"]
+StageOrder = Literal["mincut_first", "balance_first", "label_first"]
 Score = Literal["cut", "balance", "label"]
 ROUNDING = 1e-12  # gains that differ by less are equal
-SECONDARY: dict[Name, tuple[Score, Score]] = {
+SECONDARY: dict[StageOrder, tuple[Score, Score]] = {
     "mincut_first": ("balance", "label"),
     "balance_first": ("cut", "label"),
     "label_first": ("cut", "balance"),
@@ -24,27 +27,32 @@ SECONDARY: dict[Name, tuple[Score, Score]] = {
 
 
 @dataclass(frozen=True)
-class Config:
-    """`alpha` weights the first of the secondary scores; a move must gain more than `tau`.
+class Rule:
+    """How to partition.  Defaults are the paper's and, where it is silent, its code's.
 
-    `most_cut` (the paper's "limiting new edge cuts", which has no formula there) is how many cut edges a move may add.
-    With `raw`, secondary scores by cut and by label are plain counts, except in `mincut_first`, and that by label has
-    the opposite sense, as in the published code.
+    With `raw`, secondary scores by cut and by label are plain counts, except in `mincut_first`, and that by
+    label has the opposite sense, as in the published code.  `most_cut` is the paper's "limiting new edge
+    cuts", which has no formula there.
     """
 
-    stages: Name = "mincut_first"
-    alpha: float = 0.5
-    tau: float = 0.4
-    most_cut: float = float("inf")
-    raw: bool = False
+    stages: StageOrder = "mincut_first"  # which steps improve the parts, in which order
+    alpha: Fraction = 0.5  # weight of the first of the two secondary scores
+    tau: FiniteFloat = 0.4  # a node moves for a larger gain than this
+    most_cut: NonNegativeFloat | None = None  # cut edges that one move may add; null: any number
+    raw: bool = False  # secondary scores as the published code counts them
+    per_client: Count = 510  # directed edges of a snapshot per part; unused on a static graph
+    isolated: Way = "round_robin"  # what happens to nodes without an edge
+    exact_seeds: bool = False  # the exact farthest pair: a search from every node
+    repartition: bool = False  # partition again at every snapshot
 
 
-def grow(parts: Parts, guide: Web, seeds: np.ndarray, config: Config) -> np.ndarray:
-    """Assign every vertex that `guide` reaches from the seeds, seed i to part i; return which were contested.
+def grow(parts: PartStatistics, guide: Web, seeds: np.ndarray, rule: Rule) -> np.ndarray:
+    """Assign every node that `guide` reaches from the seeds, seed i to part i; return which were contested.
 
-    In each level, vertices reached by one part are assigned first, and then, by ascending number, those reached by
-    several: each sees the parts so far, and goes to the one with the highest score among those that reach it, ties to
-    the lowest.  So `guide` (which may hold synthetic edges) decides which parts compete, and real edges which one wins.
+    In each level, nodes reached by one part are assigned first, and then, by ascending number, those reached
+    by several: each sees the parts so far, and goes to the one with the highest score among those that reach
+    it, ties to the lowest.  So `guide` (which may hold synthetic edges) decides which parts compete, and real
+    edges which one wins.
     """
     parts.settle(seeds, np.arange(len(seeds)))
     conflicts, frontier = [], seeds
@@ -52,70 +60,70 @@ def grow(parts: Parts, guide: Web, seeds: np.ndarray, config: Config) -> np.ndar
         at, near = guide.around(frontier)
         free = parts.owner[near] < 0
         claims = np.unique(near[free] * parts.count + parts.owner[frontier[at[free]]])
-        vertex, part = np.divmod(claims, parts.count)
-        frontier, first, rivals = np.unique(vertex, return_index=True, return_counts=True)
+        node, part = np.divmod(claims, parts.count)
+        frontier, first, rivals = np.unique(node, return_index=True, return_counts=True)
         alone = rivals == 1
         parts.settle(frontier[alone], part[first[alone]])
-        for one, start, count in zip(frontier[~alone], first[~alone], rivals[~alone], strict=True):
-            _win(parts, int(one), part[start : start + count].tolist(), config)
+        for contested, start, count in zip(frontier[~alone], first[~alone], rivals[~alone], strict=True):
+            _win(parts, int(contested), part[start : start + count].tolist(), rule)
         conflicts.append(frontier[~alone])
     return np.sort(np.concatenate(conflicts)) if conflicts else np.empty(0, dtype=np.int64)
 
 
-def _win(parts: Parts, vertex: int, rivals: list[int], config: Config) -> None:
-    near = parts.beside(vertex)
-    if config.stages == "mincut_first":
-        scores = [parts.cut(vertex, part, near) for part in rivals]
-    elif config.stages == "balance_first":
-        scores = [parts.lightness(part) for part in rivals]
+def _win(parts: PartStatistics, node: int, rivals: list[int], rule: Rule) -> None:
+    near = parts.neighbours_by_part(node)
+    if rule.stages == "mincut_first":
+        best = max(rivals, key=lambda part: parts.cut(node, part, near))
+    elif rule.stages == "balance_first":
+        best = min(rivals, key=lambda part: int(parts.edges[part]))
     else:
-        scores = [parts.spread(vertex, part) for part in rivals]
-    parts.place(vertex, rivals[scores.index(max(scores))], near)
+        best = max(rivals, key=lambda part: parts.spread(node, part))
+    parts.place(node, best, near)
 
 
-def border(parts: Parts, vertices: np.ndarray) -> np.ndarray:
-    """Return those of the vertices that have a neighbour in another part."""
-    at, near = parts.web.around(vertices)
-    across = (parts.owner[near] >= 0) & (parts.owner[near] != parts.owner[vertices[at]])
-    found: np.ndarray = vertices[np.unique(at[across])]
-    return found
+def border(parts: PartStatistics, nodes: np.ndarray) -> np.ndarray:
+    """Return those of the nodes that have a neighbour in another part."""
+    at, near = parts.web.around(nodes)
+    across = (parts.owner[near] >= 0) & (parts.owner[near] != parts.owner[nodes[at]])
+    on_border: np.ndarray = nodes[np.unique(at[across])]
+    return on_border
 
 
-def settle_border(parts: Parts, vertices: np.ndarray, config: Config) -> int:
-    """Let each of these vertices move once, in ascending order, after the moves before; return how many moved."""
+def settle_border(parts: PartStatistics, nodes: np.ndarray, rule: Rule) -> int:
+    """Let each of these nodes move once, in ascending order, after the moves before; return how many moved."""
     moves = 0
-    for vertex in np.sort(vertices).tolist():
-        near = parts.beside(vertex)
-        if (better := _better(parts, vertex, near, config)) is not None:
-            parts.move(vertex, better, near)
+    for node in np.sort(nodes).tolist():
+        near = parts.neighbours_by_part(node)
+        if (better := _better(parts, node, near, rule)) is not None:
+            parts.move(node, better, near)
             moves += 1
     parts.web.tally.moves += moves
     return moves
 
 
-def _better(parts: Parts, vertex: int, near: dict[int, int], config: Config) -> int | None:
-    own = int(parts.owner[vertex])
-    if not near or [*near] == [own]:
+def _better(parts: PartStatistics, node: int, near: dict[int, int], rule: Rule) -> int | None:
+    current = int(parts.owner[node])
+    if not near or [*near] == [current]:
         return None
-    here = secondary(parts, vertex, own, near, config)
-    best, gain = None, config.tau
+    here = secondary(parts, node, current, near, rule)
+    best, gain = None, rule.tau
+    most_cut = float("inf") if rule.most_cut is None else rule.most_cut
     for part, held in near.items():
-        if part == own or near.get(own, 0) - held > config.most_cut:
+        if part == current or near.get(current, 0) - held > most_cut:
             continue
-        if (more := secondary(parts, vertex, part, near, config) - here) > gain + ROUNDING:
+        if (more := secondary(parts, node, part, near, rule) - here) > gain + ROUNDING:
             best, gain = part, more
     return best
 
 
-def secondary(parts: Parts, vertex: int, part: int, near: dict[int, int], config: Config) -> float:
-    """Return R(v, S), for the vertex's own part too."""
-    raw = config.raw and config.stages != "mincut_first"
-    total = 0.0
-    for weight, score in zip((config.alpha, 1 - config.alpha), SECONDARY[config.stages], strict=True):
-        if score == "cut":
-            total += weight * parts.cut(vertex, part, near, raw)
-        elif score == "balance":
-            total += weight * parts.balance(vertex, part, near)
-        else:
-            total += weight * parts.spread(vertex, part, raw)
-    return total
+def secondary(parts: PartStatistics, node: int, part: int, near: dict[int, int], rule: Rule) -> float:
+    """Return R(v, S), for the node's own part too."""
+    raw = rule.raw and rule.stages != "mincut_first"
+
+    def score(kind: Score) -> float:
+        if kind == "cut":
+            return parts.cut(node, part, near, raw)
+        return parts.balance(node, part, near) if kind == "balance" else parts.spread(node, part, raw)
+
+    first, second = SECONDARY[rule.stages]
+    return rule.alpha * score(first) + (1 - rule.alpha) * score(second)

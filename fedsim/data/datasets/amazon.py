@@ -1,6 +1,8 @@
-"""Co-purchase graphs, Computers and Photo (Shchur et al., "Pitfalls of Graph Neural Network Evaluation", 2018).
+"""Co-purchase graphs, Computers and Photo (Shchur et al., "Pitfalls of Graph Neural Network Evaluation",
+2018).
 
-Features are binary words of reviews; some vertices are isolated.  There is no public split, so the masks are empty.
+Features are binary words of reviews; some nodes are isolated.  There is no public split, so the masks are
+empty.
 """
 
 from dataclasses import dataclass
@@ -8,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from fedsim.data.dataset import Dataset
+from fedsim.data.files.published import published
 from fedsim.data.graph import Graph
-from fedsim.data.published import published
 
 URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
 

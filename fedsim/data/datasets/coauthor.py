@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from fedsim.data.dataset import Dataset
+from fedsim.data.files.published import published
 from fedsim.data.graph import Graph
-from fedsim.data.published import published
 
 URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
 

@@ -1,8 +1,8 @@
 """Handwritten digits (scikit-learn's embedded UCI set): a small real graph that needs no download.
 
-1,797 vertices of 64 features scaled to 0..1 and 10 classes; each is joined with its nearest neighbours by Euclidean
-distance, and an edge in one direction counts in both.  The choice among equally near ones depends on the number of
-threads; `fedsim.point.prepared` uses one.
+1,797 nodes of 64 features scaled to 0..1 and 10 classes; each is joined with its nearest neighbours by
+Euclidean distance, and an edge in one direction counts in both.  The choice among equally near ones depends
+on the number of threads; `fedsim.point.build.prepared` uses one.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from fedsim.data.graph import Graph, graph_of
 class Digits(Dataset):
     """The nearest-neighbour graph of 8x8 images."""
 
-    neighbours: Count = 10  # nearest neighbours of each vertex, before edges are made symmetric
+    neighbours: Count = 10  # nearest neighbours of each node, before edges are made symmetric
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph; neither argument matters.  Raises ValueError for 1,797 neighbours or more."""

@@ -1,37 +1,40 @@
-"""Drawn stand-ins with the sizes of two graphs of the Temporal Graph Benchmark (Huang et al., NeurIPS 2023, Table 1).
+"""Drawn stand-ins with the sizes of two graphs of the Temporal Graph Benchmark (Huang et al., NeurIPS 2023,
+Table 1).
 
 | | tgbl_coin | tgbn_reddit |
 |---|---|---|
-| vertices | 638,486 accounts | 11,068 users, 698 subreddits |
+| nodes | 638,486 accounts | 11,068 users, 698 subreddits |
 | events | 22,809,486 transfers | 27,174,118 posts |
 | distinct seconds | 1,295,720 | 21,889,537 |
 | recorded | April to October 2022 | 2005 to 2019 |
 | surprise | 0.120 | 0.013 |
 
-They are for measuring cost: events are drawn by popularity and repetition alone (fedsim/data/popularity.py), since no
-law of the originals' is published beyond their sizes and least degrees (10 events an account, 1,000 posts a user).
-**Scores on them say nothing about scores on the originals**; most users of a drawn tgbn_reddit post in the same
-subreddit, and on a small share of it every pair soon occurs, so that its surprise is lower.  The events are written
-once as a CSV file in the format of `tgb` under ~/.cache/fedsim, for each seed, and read from there as a user's own file
-is; tgbn_reddit has labels, the subreddit in which a user posts most.  A tenth of tgbl_coin takes 60 MB of disk, the
-whole 600 MB.
+They are for measuring cost: events are drawn by popularity and repetition alone
+(fedsim/data/time/popularity.py), since no law of the originals' is published beyond their sizes and least
+degrees (10 events an account, 1,000 posts a user).  **Scores on them say nothing about scores on the
+originals**; most users of a drawn tgbn_reddit post in the same subreddit, and on a small share of it every
+pair soon occurs, so that its surprise is lower.  The events are written once as a CSV file in the format of
+`tgb` under ~/.cache/fedsim, for each seed, and read from there as a user's own file is; tgbn_reddit has
+labels, the subreddit in which a user posts most.  A tenth of tgbl_coin takes 60 MB of disk, the whole 600 MB.
 """
 
 import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import pandas as pd
+from pydantic import Field
 
 from fedsim.core import seeds
-from fedsim.data import popularity
+from fedsim.core.arrays import Ints
 from fedsim.data.datasets.tgb import COLUMNS, LABELS, Tgb
+from fedsim.data.files.published import cache
 from fedsim.data.graph import Graph
-from fedsim.data.popularity import Popularity
-from fedsim.data.published import cache
-from fedsim.data.temporal import Featureless
+from fedsim.data.time import popularity
+from fedsim.data.time.popularity import Popularity
+from fedsim.data.time.temporal import Featureless
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Shape:
     ticks: int
     span: tuple[int, int]
     surprise: float
-    least: int  # events of a source, or of a vertex
+    least: int  # events of a source, or of a node
 
 
 SHAPES = {
@@ -58,13 +61,8 @@ class DrawnEvents(Featureless):
     """For example `{name: drawn_events, like: tgbl_coin, scale: 0.01}`."""
 
     like: Literal["tgbl_coin", "tgbn_reddit"] = "tgbl_coin"  # whose size and popularity it has
-    scale: float = 1.0  # share of the original's vertices, events and distinct seconds
+    scale: Annotated[float, Field(ge=1e-4, le=1)] = 1.0  # share of the original's nodes, events and distinct seconds
     drawn: int | None = None  # seed of the drawing; null: the run's
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a scale at which nothing would be left, or more than the original."""
-        if not 1e-4 <= self.scale <= 1:
-            raise ValueError("scale: must be from 0.0001 to 1 (0.001 for a trial, 1 for the whole size)")
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph of that seed."""
@@ -106,8 +104,8 @@ class DrawnEvents(Featureless):
             posts.columns = pd.Index(LABELS)
             posts.to_csv(folder / LABELS_FILE, index=False)
 
-    def events(self, seed: int) -> tuple[popularity.Ints, popularity.Ints]:
-        """Return pairs of vertices (2, E) and their seconds (E,), ascending."""
+    def events(self, seed: int) -> tuple[Ints, Ints]:
+        """Return pairs of nodes (2, E) and their seconds (E,), ascending."""
         shape, rng = SHAPES[self.like], seeds.generator(seed, "data.drawn_events")
         sources, count = max(2, round(shape.sources * self.scale)), round(shape.events * self.scale)
         targets = max(2, round(shape.targets * self.scale)) if shape.targets else 0

@@ -1,15 +1,15 @@
 """Images of Flickr that share properties: place, gallery, comments (Zeng et al., "GraphSAINT", ICLR 2020).
 
-89,250 vertices in 7 classes; 500 features, words of the images' descriptions.  The masks are the public split, one
-half of the vertices and twice a quarter.
+89,250 nodes in 7 classes; 500 features, words of the images' descriptions.  The masks are the public split,
+one half of the nodes and twice a quarter.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedsim.data.dataset import Dataset
+from fedsim.data.files.published import published
 from fedsim.data.graph import Graph
-from fedsim.data.published import published
 
 URL = "https://drive.usercontent.google.com/download?confirm=t&id="
 FILES = {  # by the identifiers under which the authors share them

@@ -1,4 +1,4 @@
-"""Five graphs whose edges join unlike vertices (Platonov et al., "A critical look...", ICLR 2023).
+"""Five graphs whose edges join unlike nodes (Platonov et al., "A critical look...", ICLR 2023).
 
 The masks are the first of ten public splits.
 """
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from fedsim.data.dataset import Dataset
+from fedsim.data.files.published import published
 from fedsim.data.graph import Graph
-from fedsim.data.published import published
 
 URL = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
 

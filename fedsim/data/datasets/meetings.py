@@ -1,11 +1,11 @@
-"""Drawn events whose next pairs follow from common neighbours and from nothing else: groups that meet pair by pair.
+"""Drawn events whose next pairs follow from common neighbours alone: groups that meet pair by pair.
 
-Each community is divided at random into groups of `group` vertices.  In a group everybody meets everybody once, one
-other a second, as in a round-robin tournament; then the groups are drawn anew.  So every vertex has exactly one event
-a second: neither times nor degrees nor features tell who meets whom.  From the third second of a group on those who
-meet have usually met somebody in common; in its first second nobody can know.  A vertex's class is its community.
-Events between communities do not occur, so that clients that own whole communities lose none.  Not modelled: vertices
-that come or leave, and events at irregular times.
+Each community is divided at random into groups of `group` nodes.  In a group everybody meets everybody once,
+one other a second, as in a round-robin tournament; then the groups are drawn anew.  So every node has exactly
+one event a second: neither times nor degrees nor features tell who meets whom.  From the third second of a
+group on those who meet have usually met somebody in common; in its first second nobody can know.  A node's
+class is its community.  Events between communities do not occur, so that clients that own whole communities
+lose none.  Not modelled: nodes that come or leave, and events at irregular times.
 """
 
 from dataclasses import dataclass
@@ -15,19 +15,20 @@ import numpy as np
 import torch
 
 from fedsim.core import seeds
+from fedsim.core.arrays import Ints
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
-from fedsim.data.temporal import DynamicDataset, Ints, events
+from fedsim.data.time.temporal import DynamicDataset, events
 
 
 @dataclass(frozen=True)
 class Meetings(DynamicDataset):
-    """For example `{name: meetings, communities: 4, members: 64, seconds: 70}`: 8,960 events of 256 vertices."""
+    """For example `{name: meetings, communities: 4, members: 64, seconds: 70}`: 8,960 events of 256 nodes."""
 
     communities: Count = 4  # groups are drawn within these
-    members: Count = 64  # vertices of a community
-    group: Count = 8  # vertices that meet each other, an even number that divides the members
-    seconds: Count = 70  # in each of which every vertex has one event
+    members: Count = 64  # nodes of a community
+    group: Count = 8  # nodes that meet each other, an even number that divides the members
+    seconds: Count = 70  # in each of which every node has one event
     features: Count = 1  # number of constant features
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """Citations among papers of computer science on arXiv (Hu et al., "Open Graph Benchmark", NeurIPS 2020).
 
-169,343 vertices in 40 classes by subject; 128 features, the mean of a title's and an abstract's word vectors.
+169,343 nodes in 40 classes by subject; 128 features, the mean of a title's and an abstract's word vectors.
 Citations are read in both directions.  Years and the public split by year are not read: the masks are empty.
 """
 
@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from fedsim.data.dataset import Dataset, undirected
+from fedsim.data.files.published import prepared
 from fedsim.data.graph import Graph, graph_of, sparse_if_worth
-from fedsim.data.published import prepared
 
 URL = "https://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
 RAW = "ogbn_arxiv/raw"  # the benchmark's own folder, named so once its archive is unpacked
@@ -26,16 +26,15 @@ class OgbnArxiv(Dataset):
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph; the seed does not matter."""
         urls = {name: f"{URL}#arxiv/raw/{name}" for name in (EDGES, FEATURES, LABELS)}
-        return prepared(root, RAW, urls, _read)
+        return prepared(root / RAW, urls, _read)
 
 
-def _read(above: Path) -> Graph:
-    """Return the graph of the tables in the folder `RAW` under `above`.
+def _read(folder: Path) -> Graph:
+    """Return the graph of the tables in a folder.
 
-    A row of each: the source and target of an edge; a vertex's features; a vertex's label.
+    A row of each: the source and target of an edge; a node's features; a node's label.
     Raises ValueError if they do not fit one another.
     """
-    folder = above / RAW
     edges = np.loadtxt(folder / EDGES, dtype=np.int64, delimiter=",", ndmin=2)
     x = np.loadtxt(folder / FEATURES, dtype=np.float32, delimiter=",", ndmin=2)
     y = np.loadtxt(folder / LABELS, dtype=np.int64, delimiter=",", ndmin=2)

@@ -1,6 +1,8 @@
-"""Citation graphs Cora, CiteSeer and PubMed (Sen et al., AI Magazine 2008), in the files of Yang et al. (ICML 2016).
+"""Citation graphs Cora, CiteSeer and PubMed (Sen et al., AI Magazine 2008), in the files of Yang et al. (ICML
+2016).
 
-Raw features: binary words, in PubMed TF-IDF.  The masks are the public split: 20 vertices a class, 500 and 1,000.
+Raw features: binary words, in PubMed TF-IDF.  The masks are the public split: 20 nodes a class, 500 and
+1,000.
 """
 
 from dataclasses import dataclass
@@ -8,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedsim.data.dataset import Dataset
+from fedsim.data.files.pickles import refuse_code
+from fedsim.data.files.published import published
 from fedsim.data.graph import Graph
-from fedsim.data.pickles import refuse_code
-from fedsim.data.published import published
 
 URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
 

@@ -1,7 +1,7 @@
 """Face-to-face contacts in a primary school (Stehlé et al., PLoS ONE 2011; SocioPatterns).
 
-125,773 contacts of 20 seconds each among 242 pupils and teachers on two days; the labels are the ten school classes
-and "Teachers", in alphabetical order.  A contact is an event at the second at which it was published.
+125,773 contacts of 20 seconds each among 242 pupils and teachers on two days; the labels are the ten school
+classes and "Teachers", in alphabetical order.  A contact is an event at the second at which it was published.
 """
 
 from dataclasses import dataclass
@@ -11,30 +11,29 @@ import numpy as np
 import pandas as pd
 
 from fedsim.data.graph import Graph
-from fedsim.data.published import prepared
-from fedsim.data.temporal import Featureless, events
+from fedsim.data.time.temporal import PublishedEvents, events
 
-RAW, FILE = "PrimarySchool/raw", "primaryschool.csv"
+FILE = "primaryschool.csv"
 URL = "http://www.sociopatterns.org/wp-content/uploads/2015/09/primaryschool.csv.gz"
 
 
 @dataclass(frozen=True)
-class PrimarySchool(Featureless):
-    """One tab-separated table without a header under `PrimarySchool/raw/`: second, two persons, their two classes."""
+class PrimarySchool(PublishedEvents):
+    """One tab-separated table under `PrimarySchool/raw/`: second, two persons, their two classes."""
 
-    def topology(self, root: Path) -> Graph:
-        """Return the graph; vertices are in the order of the persons' numbers."""
-        return prepared(root, RAW, {FILE: URL}, _read)
+    raw, urls = "PrimarySchool/raw", {FILE: URL}
 
+    def read(self, folder: Path) -> Graph:
+        """Return the graph; nodes are in the order of the persons' numbers.
 
-def _read(above: Path) -> Graph:
-    """Return the graph.  Raises ValueError if a person is in two classes."""
-    table = pd.read_csv(above / RAW / FILE, sep="\t", header=None, names=["time", "i", "j", "of_i", "of_j"])
-    people, number = np.unique(table[["i", "j"]].to_numpy(dtype=np.int64), return_inverse=True)
-    ends = number.reshape(-1, 2).T
-    groups, label = np.unique(table[["of_i", "of_j"]].to_numpy(dtype=str), return_inverse=True)
-    y = np.zeros(len(people), dtype=np.int64)
-    y[ends] = label.reshape(-1, 2).T
-    if (y[ends] != label.reshape(-1, 2).T).any():
-        raise ValueError(f"{FILE} has a person in two of the {len(groups)} classes")
-    return events(ends, table["time"].to_numpy(dtype=np.float64), len(people), y)
+        Raises ValueError if a person is in two classes.
+        """
+        table = pd.read_csv(folder / FILE, sep="\t", header=None, names=["time", "i", "j", "of_i", "of_j"])
+        people, number = np.unique(table[["i", "j"]].to_numpy(dtype=np.int64), return_inverse=True)
+        ends = number.reshape(-1, 2).T
+        groups, label = np.unique(table[["of_i", "of_j"]].to_numpy(dtype=str), return_inverse=True)
+        y = np.zeros(len(people), dtype=np.int64)
+        y[ends] = label.reshape(-1, 2).T
+        if (y[ends] != label.reshape(-1, 2).T).any():
+            raise ValueError(f"{FILE} has a person in two of the {len(groups)} classes")
+        return events(ends, table["time"].to_numpy(dtype=np.float64), len(people), y)

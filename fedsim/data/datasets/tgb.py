@@ -1,13 +1,14 @@
-"""A table of events in the format of the Temporal Graph Benchmark (Huang et al., NeurIPS 2023), from your own file.
+"""A table of events in the format of the Temporal Graph Benchmark (Huang et al., NeurIPS 2023), of your own.
 
-A CSV with a header and, among its columns, `source`, `destination` and `timestamp` (s), in any order of rows.  Ends may
-be numbers or names; the same one in both columns is the same vertex.  An event is read in both directions.  Of other
-columns (weights, features) those in `message` are read, numbers that are the features of events.
+A CSV with a header and, among its columns, `source`, `destination` and `timestamp` (s), in any order of rows.
+Ends may be numbers or names; the same one in both columns is the same node.  An event is read in both
+directions.  Of other columns (weights, features) those in `message` are read, numbers that are the features
+of events.
 
-`labels` is the table of a node-property task: `timestamp`, `source`, `destination` and `weight`, a vertex's affinity to
-a destination at some second.  A vertex's class is the destination of its largest total weight, the first in order of
-numbers or names if several have it; others have none.  Not modelled: labels that change over time, and the ranking of
-all destinations (NDCG), which is the benchmark's own task.
+`labels` is the table of a node-property task: `timestamp`, `source`, `destination` and `weight`, a node's
+affinity to a destination at some second.  A node's class is the destination of its largest total weight, the
+first in order of numbers or names if several have it; others have none.  Not modelled: labels that change
+over time, and the ranking of all destinations (NDCG), which is the benchmark's own task.
 """
 
 from collections.abc import Sequence
@@ -18,10 +19,10 @@ import numpy as np
 import pandas as pd
 
 from fedsim.core.errors import UserError
-from fedsim.core.table import File
+from fedsim.core.table import FilePath
+from fedsim.data.files.published import prepared
 from fedsim.data.graph import Graph
-from fedsim.data.published import prepared
-from fedsim.data.temporal import UNLABELLED, Featureless, events
+from fedsim.data.time.temporal import UNLABELLED, Featureless, events
 
 COLUMNS = ["source", "destination", "timestamp"]
 LABELS = ["timestamp", "source", "destination", "weight"]
@@ -31,24 +32,21 @@ LABELS = ["timestamp", "source", "destination", "weight"]
 class Tgb(Featureless):
     """The graph of the events in `file`."""
 
-    file: File  # the table of events
-    labels: File | None = None  # a node-property table, from which vertices have classes; null: they have none
+    file: FilePath  # the table of events
+    labels: FilePath | None = None  # a node-property table, from which nodes have classes; null: they have none
     message: tuple[str, ...] = ()  # columns of the events with their features
 
     def topology(self, root: Path) -> Graph:
-        """Return the graph; vertices are in the order of their numbers or names."""
-        path = self.file.resolve()
-        own, files, other = Path(path.parent.name) / path.name, {path.name: ""}, None
-        if self.labels is not None:
-            beside = self.labels.resolve()
-            if beside.parent != path.parent:
-                raise UserError(f"data.dataset.labels: put {beside} into the folder of the events, {path.parent}")
-            files, other = {**files, beside.name: ""}, Path(path.parent.name) / beside.name
+        """Return the graph; nodes are in the order of their numbers or names."""
+        path, labels = self.file.resolve(), self.labels and self.labels.resolve()
+        if labels and labels.parent != path.parent:
+            raise UserError(f"data.dataset.labels: put {labels} into the folder of the events, {path.parent}")
 
-        def read(above: Path) -> Graph:
-            return _read(above / own, other and above / other, self.message)
+        def read(folder: Path) -> Graph:
+            return _read(folder / path.name, labels and folder / labels.name, self.message)
 
-        return prepared(path.parent.parent, path.parent.name, files, read, self.message)
+        files = {file.name: "" for file in (path, labels) if file}
+        return prepared(path.parent, files, read, self.message)
 
 
 def _read(path: Path, labels: Path | None, features: Sequence[str]) -> Graph:
@@ -75,7 +73,7 @@ def _table(path: Path, columns: list[str]) -> pd.DataFrame:
 
 
 def _numbered(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the vertices in order, and the place in it (E, 2) of each end."""
+    """Return the nodes in order, and the place in it (E, 2) of each end."""
     if ends.dtype.kind in "iu" and len(ends) and ends.min() >= 0 and ends.max() < 2 * ends.size:
         there = np.zeros(int(ends.max()) + 1, dtype=bool)  # without sorting, which takes most of the time
         there[ends.reshape(-1)] = True
@@ -85,7 +83,7 @@ def _numbered(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _classes(table: pd.DataFrame, known: np.ndarray) -> np.ndarray:
-    """Return each vertex's class (N,): where its weights are largest in sum, -1 without any."""
+    """Return each node's class (N,): where its weights are largest in sum, -1 without any."""
     named = known.dtype.kind in "OUS"
     if not named and table["source"].to_numpy().dtype == object:
         raise ValueError("the labels' sources are names, and the events' are numbers")

@@ -1,8 +1,8 @@
 """Wikipedia pages chameleon and squirrel, five classes by traffic (Pei et al., "Geom-GCN", ICLR 2020).
 
-After Rozemberczki et al., 2021.  Links are read in both directions, self links are dropped; the masks are the first
-of ten public splits.  Both graphs hold duplicate vertices, which favours models that memorise neighbourhoods
-(Platonov et al., ICLR 2023); they are not removed here.
+After Rozemberczki et al., 2021.  Links are read in both directions, self links are dropped; the masks are the
+first of ten public splits.  Both graphs hold duplicate nodes, which favours models that memorise
+neighbourhoods (Platonov et al., ICLR 2023); they are not removed here.
 """
 
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from fedsim.data.dataset import Dataset
+from fedsim.data.files.published import published
 from fedsim.data.graph import Graph
-from fedsim.data.published import published
 
 URL = "https://raw.githubusercontent.com/graphdml-uiuc-jlu/geom-gcn/f1fc0d14b3b019c562737240d06ec83b07d16a8f"
 

@@ -1,1 +1,1 @@
-"""Partitions of a graph's vertices among clients, one file each."""
+"""Partitions of a graph's nodes among clients, one file each."""

@@ -1,48 +1,44 @@
 """Buckets of communities, one of which no client owns: the community split of FedDGL (Xie et al., ACML 2024).
 
-Louvain communities are dealt to K + 1 buckets of about s = N / (K + 1) vertices.  Those of more than s - slack vertices
-are cut into pieces of that size; the pieces go to the buckets in turn, the largest first, skipping a bucket that would
-have more than s + slack.  The first bucket is set aside for a global test (`measure.splits: [held_out]`), the others
-are the clients'.  The rule does not cover a piece that fits nowhere: here the emptiest bucket is filled up to s with
-it, and the rest goes on.  On a changing graph this is done once, on the union of all snapshots, because a redrawn test
-set would hold vertices that have been trained on. Not modelled: buckets of equal difficulty; one community may make up
-the whole test set.
+Louvain communities are dealt to K + 1 buckets of about s = N / (K + 1) nodes.  Those of more than s - slack
+nodes are cut into pieces of that size; the pieces go to the buckets in turn, the largest first, skipping a
+bucket that would have more than s + slack.  The first bucket is set aside for a global test (`measure.splits:
+[held_out]`), the others are the clients'.  The rule does not cover a piece that fits nowhere: here the
+emptiest bucket is filled up to s with it, and the rest goes on.  On a changing graph this is done once, on
+the union of all snapshots, because a redrawn test set would hold nodes that have been trained on. Not
+modelled: buckets of equal difficulty; one community may make up the whole test set.
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from pydantic import NonNegativeInt, PositiveFloat
 
+from fedsim.core.arrays import Ints
 from fedsim.core.errors import UserError
-from fedsim.data.communities import communities, pieces
 from fedsim.data.graph import Graph
+from fedsim.data.graphs.communities import communities, pieces
 from fedsim.data.partition import Partition, require
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Buckets(Partition):
-    """Clients get whole communities if these fit; the vertices of one bucket have no owner."""
+    """Clients get whole communities if these fit; the nodes of one bucket have no owner."""
 
-    slack: int = 20  # vertices by which a bucket may differ from its share
-    resolution: float = 1.0  # of Louvain; above 1: more and smaller communities
+    by_edges = True
 
-    def __post_init__(self) -> None:
-        """Raise ValueError for options that make no sense."""
-        if not self.resolution > 0 or self.slack < 0:
-            raise ValueError("resolution must be more than 0 and slack 0 or more")
+    slack: NonNegativeInt = 20  # nodes by which a bucket may differ from its share
+    resolution: PositiveFloat = 1.0  # of Louvain; above 1: more and smaller communities
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices, ascending.  Raises UserError if a share does not exceed the slack."""
-        vertices, count = len(graph["y"]), clients + 1
-        require(vertices, count)
-        share = vertices / count
+        """Return each client's nodes, ascending.  Raises UserError if a share does not exceed the slack."""
+        nodes, count = len(graph["y"]), clients + 1
+        require(nodes, count)
+        share = nodes / count
         if share < self.slack + 1:
             raise UserError(
-                f"data.partition.slack: {clients} clients and a test set have {share:.4g} vertices each, which must be "
+                f"data.partition.slack: {clients} clients and a test set have {share:.4g} nodes each, which must be "
                 f"more than the slack ({self.slack}); take fewer clients or a smaller slack"
             )
         parts = pieces(graph, communities(graph, self.resolution, rng), math.floor(share - self.slack))
@@ -52,9 +48,10 @@ class Buckets(Partition):
 
 
 def dealt(parts: list[Ints], count: int, share: int, most: int) -> list[list[Ints]]:
-    """Return `count` buckets of these pieces, dealt in turn; none has more than `most` vertices.
+    """Return `count` buckets of these pieces, dealt in turn; none has more than `most` nodes.
 
-    `share` is the size up to which a bucket takes pieces that fit nowhere: the mean of all buckets, rounded up.
+    `share` is the size up to which a bucket takes pieces that fit nowhere: the mean of all buckets, rounded
+    up.
     """
     found: list[list[Ints]] = [[] for _ in range(count)]
     load, turn = np.zeros(count, dtype=np.int64), 0

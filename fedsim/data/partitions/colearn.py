@@ -1,11 +1,11 @@
 """The partition of DG-CoLearn (Au et al., arXiv 2605.31427, section 4.1): parts grown from seeds far apart.
 
-A server that knows the whole graph keeps cross edges few and then balances edges and labels (`stages`).  On a changing
-graph, newcomers join the existing parts, and a full partition is made only when the number of parts changes.
-The paper's secondary gain of `tau` is so large that few vertices move, and parts are far from equal if the seeds lie at
-the rim of the graph; see `fedsim.data.colearn` for what the paper leaves open.
-It reads every label, also of validation and test vertices, so ownership may depend on them.
-The random stream is used only if a static graph leaves a client empty: all seeds of a run give the same partition.
+A server that knows the whole graph keeps cross edges few and then balances edges and labels (`stages`).  On a
+changing graph, newcomers join the existing parts, and a full partition is made only when the number of parts
+changes.  The paper's secondary gain of `tau` is so large that few nodes move, and parts are far from equal if
+the seeds lie at the rim of the graph; see `fedsim.data.colearn` for what the paper leaves open.  It reads
+every label, also of validation and test nodes, so ownership may depend on them.  The random stream is used
+only if a static graph leaves a client empty: all seeds of a run give the same partition.
 """
 
 import logging
@@ -14,10 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.core.units import Count, Fraction
-from fedsim.data.colearn.alone import Way
-from fedsim.data.colearn.follow import Rule, Shot, Step, follow, full
-from fedsim.data.colearn.stages import Config, Name
+from fedsim.data.colearn.follow import Shot, Step, follow, full
+from fedsim.data.colearn.stages import Rule
 from fedsim.data.graph import Graph
 from fedsim.data.partition import Partition, grouped, require, top_up
 
@@ -25,33 +23,20 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class CoLearn(Partition):
-    """Defaults are the paper's and, where it is silent, its code's."""
+class CoLearn(Rule, Partition):
+    """Parts that are grown, balanced and followed by the rule that the options make."""
 
-    stages: Name = "mincut_first"  # which steps improve the parts, in which order
-    alpha: Fraction = 0.5  # weight of the first of the two secondary scores
-    tau: float = 0.4  # a vertex moves for a larger gain than this
-    most_cut: float | None = None  # cut edges that one move may add; null: any number
-    raw: bool = False  # secondary scores as the published code counts them
-    per_client: Count = 510  # directed edges of a snapshot per part; unused on a static graph
-    isolated: Way = "round_robin"  # what happens to vertices without an edge
-    exact_seeds: bool = False  # the exact farthest pair: a search from every vertex
-    repartition: bool = False  # partition again at every snapshot
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for thresholds that make no sense."""
-        if np.isnan(self.tau) or not (self.most_cut is None or self.most_cut >= 0):
-            raise ValueError("tau must be a number and most_cut 0 or more")
+    by_edges = True
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices, ascending: as many parts as clients, whatever `per_client` says."""
-        vertices = len(graph["y"])
-        require(vertices, clients)
-        parts, _ = full(_shot(graph, np.arange(vertices)), clients, self._rule())
+        """Return each client's nodes, ascending: as many parts as clients, whatever `per_client` says."""
+        nodes = len(graph["y"])
+        require(nodes, clients)
+        parts, _ = full(_shot(graph, np.arange(nodes)), clients, self)
         return grouped(top_up(parts.owner, clients, 1, rng), clients)
 
     def follow(self, snapshots: Sequence[Graph], clients: int, rng: np.random.Generator) -> list[list[np.ndarray]]:
-        """Return each client's vertices for each snapshot; clients beyond the number of parts have none."""
+        """Return each client's nodes for each snapshot; clients beyond the number of parts have none."""
         return self.counted(snapshots, clients, rng)[0]
 
     def counted(
@@ -72,12 +57,7 @@ class CoLearn(Partition):
     def steps(self, snapshots: Sequence[Graph], clients: int) -> Iterator[Step]:
         """Yield the result of each snapshot, with its work."""
         shots = [_shot(snapshot, snapshot["arrived"].nonzero().squeeze(1).numpy()) for snapshot in snapshots]
-        return follow(shots, clients, self._rule())
-
-    def _rule(self) -> Rule:
-        most_cut = float("inf") if self.most_cut is None else self.most_cut
-        config = Config(self.stages, self.alpha, self.tau, most_cut, self.raw)
-        return Rule(config, self.per_client, self.isolated, self.exact_seeds, self.repartition)
+        return follow(shots, clients, self)
 
 
 def _shot(graph: Graph, present: np.ndarray) -> Shot:

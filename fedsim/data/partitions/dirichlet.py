@@ -1,11 +1,11 @@
 """Label skew: each class is split among the clients by shares drawn from a symmetric Dirichlet distribution.
 
-After Hsu, Qi and Brown, "Measuring the effects of non-identical data distribution", 2019.  There are two ways to give
-every client enough: missing vertices are taken from the largest client, or, with `tries`, everything is redrawn until
-every client has enough, as in the published partition of federated graph learning with label skew (FedTAD, IJCAI 2024;
-GHOST, ICML 2025), where with `capped` a client with N / K vertices gets none of further classes.  If all shares of a
-class go to full clients, the draw counts as failed. Edges are ignored, so most of them are cut; structural skew, as
-communities bring it, is not modelled.
+After Hsu, Qi and Brown, "Measuring the effects of non-identical data distribution", 2019.  There are two ways
+to give every client enough: missing nodes are taken from the largest client, or, with `tries`, everything is
+redrawn until every client has enough, as in the published partition of federated graph learning with label
+skew (FedTAD, IJCAI 2024; GHOST, ICML 2025), where with `capped` a client with N / K nodes gets none of
+further classes.  If all shares of a class go to full clients, the draw counts as failed. Edges are ignored,
+so most of them are cut; structural skew, as communities bring it, is not modelled.
 """
 
 from dataclasses import dataclass
@@ -13,30 +13,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.core.errors import Problem, ScenarioError
-from fedsim.core.units import Count
+from fedsim.core.units import Count, Positive
 from fedsim.data.graph import Graph
-from fedsim.data.partition import Partition, grouped, require, top_up
+from fedsim.data.partition import Partition, classes_in, grouped, require, top_up
 
 
 @dataclass(frozen=True)
 class Dirichlet(Partition):
     """A small `alpha` gives clients with few classes, a large one the same mix everywhere."""
 
-    alpha: float = 0.5  # concentration, above 0; smaller is more uneven
-    least: Count = 10  # fewest vertices of a client
-    capped: bool = False  # clients with N / K vertices or more get no further class
+    alpha: Positive = 0.5  # concentration, above 0; smaller is more uneven
+    least: Count = 10  # fewest nodes of a client
+    capped: bool = False  # clients with N / K nodes or more get no further class
     tries: Count | None = None  # most draws until all have `least`; null: one draw, topped up from the largest client
 
     def __post_init__(self) -> None:
-        """Raise ValueError for options that make no sense."""
-        if not 0 < self.alpha < float("inf"):
-            raise ValueError("alpha must be a finite number above 0")
+        """Raise ValueError for full clients without redraws."""
         if self.capped and self.tries is None:
             raise ValueError("capped: a client may end up with nothing, so it needs tries (the published code: 10000)")
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices, ascending.  Raises ScenarioError if not all can have `least`."""
-        labels = graph["y"].numpy()
+        """Return each client's nodes, ascending.  Raises ScenarioError if not all can have `least`."""
+        labels = classes_in(graph)
         require(len(labels), clients, self.least)
         if self.tries is not None:
             return self._redrawn(labels, clients, self.tries, rng)
@@ -49,7 +47,7 @@ class Dirichlet(Partition):
         return grouped(top_up(owner, clients, self.least, rng), clients)
 
     def _redrawn(self, labels: np.ndarray, clients: int, tries: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Redraw the counts of each class per client until all have enough, and only then the vertices."""
+        """Redraw the counts of each class per client until all have enough, and only then the nodes."""
         classes, sizes = np.unique(labels, return_counts=True)
         for _ in range(tries):
             counts = self._counts(sizes, clients, rng)
@@ -58,7 +56,7 @@ class Dirichlet(Partition):
         else:
             message = (
                 f"in {tries} tries no draw of alpha {self.alpha:g} gave each of {clients} clients {self.least} of "
-                f"{len(labels)} vertices in {len(classes)} classes; take fewer clients, a larger alpha, or leave out "
+                f"{len(labels)} nodes in {len(classes)} classes; take fewer clients, a larger alpha, or leave out "
                 "tries and capped, and what is missing is taken from the largest"
             )
             raise ScenarioError([Problem("data.partition.tries", message)])

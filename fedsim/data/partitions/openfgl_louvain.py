@@ -1,7 +1,7 @@
 """The Louvain partition of OpenFGL (Li et al., 2024), which the federated continual graph benchmark uses.
 
-Communities by scikit-network (modularity "newman", deterministic), cut at N // K - delta vertices and dealt out by a
-pointer that moves on only when a client is full.  A client numbers its vertices in the order of assignment.
+Communities by scikit-network (modularity "newman", deterministic), cut at N // K - delta nodes and dealt out
+by a pointer that moves on only when a client is full.  A client numbers its nodes in the order of assignment.
 Left out on purpose: OpenFGL gives a client without any edge random ones; here it stays without.
 """
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import NonNegativeInt, PositiveFloat
 from scipy.sparse import csr_matrix
 
 from fedsim.core.errors import UserError
@@ -23,49 +24,49 @@ PATIENCE = 1000  # moves of the pointer before the group is forced onto a client
 class OpenfglLouvain(Partition):
     """See the module's docstring; the random stream is not used.
 
-    `scan` decides who gets a group that fits nowhere: "argmin" the client with the fewest vertices, "official" what
-    the original's loop does, which re-reads the pointer that it moves.
+    `scan` decides who gets a group that fits nowhere: "argmin" the client with the fewest nodes, "official"
+    what the original's loop does, which re-reads the pointer that it moves.
     """
 
-    resolution: float = 1.0  # above 1: more and smaller communities
-    delta: int = 20  # vertices by which a client may differ from its share
+    by_edges = True
+
+    resolution: PositiveFloat = 1.0  # above 1: more and smaller communities
+    delta: NonNegativeInt = 20  # nodes by which a client may differ from its share
     scan: Literal["argmin", "official"] = "argmin"  # for a community that fits no client: the smallest, or as published
 
     def __post_init__(self) -> None:
-        """Raise ValueError for options that make no sense, or if scikit-network is not installed."""
-        if not self.resolution > 0 or self.delta < 0:
-            raise ValueError("resolution must be more than 0 and delta 0 or more")
+        """Raise ValueError if scikit-network is not installed."""
         _clustering()
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices in the order of assignment."""
-        vertices = len(graph["y"])
-        require(vertices, clients)
-        share = vertices // clients
+        """Return each client's nodes in the order of assignment."""
+        nodes = len(graph["y"])
+        require(nodes, clients)
+        share = nodes // clients
         if share <= self.delta:
             raise UserError(
-                f"data.partition.delta: {clients} clients have {share} vertices each, which must be more than delta "
+                f"data.partition.delta: {clients} clients have {share} nodes each, which must be more than delta "
                 f"({self.delta}); take fewer clients, a smaller delta, or the partition 'louvain'"
             )
         own = self._deal(_cut_long(self._communities(graph), share - self.delta), clients, share)
         if not all(own):
             raise UserError(
-                f"clients.count: openfgl_louvain leaves client {own.index([])} of {clients} without vertices; "
+                f"clients.count: openfgl_louvain leaves client {own.index([])} of {clients} without nodes; "
                 "take fewer clients or the partition 'louvain'"
             )
         return [np.array(mine, dtype=np.int64) for mine in own]
 
     def _communities(self, graph: Graph) -> list[list[int]]:
-        vertices = len(graph["y"])
+        nodes = len(graph["y"])
         source, target = graph["edges"].numpy()
         if not len(source):
-            return [[vertex] for vertex in range(vertices)]
-        adjacency = csr_matrix((np.ones(len(source)), (source, target)), shape=(vertices, vertices))
+            return [[node] for node in range(nodes)]
+        adjacency = csr_matrix((np.ones(len(source)), (source, target)), shape=(nodes, nodes))
         louvain = _clustering().Louvain(resolution=self.resolution, modularity="newman", shuffle_nodes=False)
         found = louvain.fit_predict(adjacency)
         groups: dict[int, list[int]] = {}
-        for vertex, group in enumerate(found.tolist()):
-            groups.setdefault(group, []).append(vertex)
+        for node, group in enumerate(found.tolist()):
+            groups.setdefault(group, []).append(node)
         return list(groups.values())
 
     def _deal(self, groups: list[list[int]], clients: int, share: int) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Vertices assigned at random, in shares that differ by at most one vertex."""
+"""Nodes assigned at random, in shares that differ by at most one node."""
 
 from dataclasses import dataclass
 
@@ -13,6 +13,6 @@ class Random(Partition):
     """The same label mix everywhere, and hardly any edge inside a client: a baseline."""
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return each client's vertices, ascending."""
+        """Return each client's nodes, ascending."""
         require(len(graph["y"]), clients)
         return [np.sort(part) for part in np.array_split(rng.permutation(len(graph["y"])), clients)]

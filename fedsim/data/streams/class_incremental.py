@@ -1,38 +1,36 @@
 """Class-incremental periods: the classes arrive a few at a time, in each client's own order.
 
-The classes, in label order, are cut into groups of `classes`; an incomplete last group is dropped, and its vertices
-belong to no period.  The groups are the same at all clients, the order in which a client meets them need not be. The
-number of groups comes from the classes of all clients together, so every client has the same number of periods, some
-possibly empty.  After Zhu, Hu and Wu, "Federated Continual Graph Learning", KDD 2025. Not modelled: new vertices of old
-classes, and vertices that disappear.
+The classes, in label order, are cut into groups of `classes`; an incomplete last group is dropped, and its
+nodes belong to no period.  The groups are the same at all clients, the order in which a client meets them
+need not be. The number of groups comes from the classes of all clients together, so every client has the same
+number of periods, some possibly empty.  After Zhu, Hu and Wu, "Federated Continual Graph Learning", KDD 2025.
+Not modelled: new nodes of old classes, and nodes that disappear.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 
 from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.seeds import Rng
 from fedsim.core.units import Count
-from fedsim.data.arrivals import Clocked
-from fedsim.data.graph import Graph, Period, induced, with_masks
-from fedsim.data.sparsity import fewer_labels
-from fedsim.data.split import SplitOptions, classes_of, official, split_all
-
-Rng = Callable[[str], np.random.Generator]
+from fedsim.data.graph import Graph, Period, classes_of, induced, with_masks
+from fedsim.data.graphs.sparsity import fewer
+from fedsim.data.graphs.split import SplitOptions, official, split_all
+from fedsim.data.time.arrivals import Clocked
 
 
 @dataclass(frozen=True)
 class ClassIncremental(Clocked):
     """See the module's docstring.
 
-    `order`: "random" shuffles each client's groups by itself; "numpy" shuffles them as the benchmark did (it needs
-    `data.split.numpy_seed`); "same" is label order everywhere; or one list of group numbers a client.
-    `edges`: "removed" keeps edges inside a group only, as the paper prints it; "kept" leaves every client its whole
-    graph in every period and restricts the masks alone, as the authors' code did.  `every`, `offset` and
-    `table` say when a period arrives; see `fedsim.data.arrivals.Clocked`.
+    `order`: "random" shuffles each client's groups by itself; "numpy" shuffles them as the benchmark did (it
+    needs `data.split.numpy_seed`); "same" is label order everywhere; or one list of group numbers a client.
+    `edges`: "removed" keeps edges inside a group only, as the paper prints it; "kept" leaves every client its
+    whole graph in every period and restricts the masks alone, as the authors' code did.  `every`, `offset`
+    and `table` say when a period arrives; see `fedsim.data.time.arrivals.Clocked`.
     """
 
     classes: Count = 2  # classes per period
@@ -55,6 +53,9 @@ class ClassIncremental(Clocked):
         ]
 
     def _periods(self, graphs: Sequence[Graph]) -> int:
+        if any("real" in graph for graph in graphs):
+            message = "brings classes a few at a time, and these data have real targets: take static"
+            raise ScenarioError([Problem("data.stream", message)])
         known = classes_of(graphs)
         if known < self.classes:
             message = f"{self.classes} classes a period, but the graph has {known}; take at most {known}"
@@ -71,7 +72,7 @@ class ClassIncremental(Clocked):
                 )
                 raise ScenarioError([Problem("data.stream.order", message)])
             whole, orders = official(graphs, split.train, split.val, self.classes, split.numpy_seed)
-            return fewer_labels(whole, split.labels, rng), orders
+            return fewer("labels", whole, split.labels, rng), orders
         whole = split_all(graphs, split, rng, self.classes)  # the same split whatever the order is
         return whole, [self._order(count, client, len(graphs), rng) for client in range(len(graphs))]
 

@@ -1,14 +1,14 @@
 """A graph that changes, cut into snapshots: one period each, in order of time.
 
-In period t a client holds all vertices of its own that have been there by then, in the order of their numbers in the
-whole graph, and the edges among them that snapshot t has.  By default a model that was trained on snapshot t is
-validated on the next one and tested on the one after that, so that the last two snapshots are no periods.  Live update
-(You, Du and Leskovec, "ROLAND", KDD 2022) scores the next one instead.
-Not modelled: edges between clients, which are lost, and periods whose length differs between clients.
+In period t a client holds all nodes of its own that have been there by then, in the order of their numbers in
+the whole graph, and the edges among them that snapshot t has.  By default a model that was trained on
+snapshot t is validated on the next one and tested on the one after that, so that the last two snapshots are
+no periods.  Live update (You, Du and Leskovec, "ROLAND", KDD 2022) scores the next one instead.  Not
+modelled: edges between clients, which are lost, and periods whose length differs between clients.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -16,52 +16,48 @@ import torch
 from torch import Tensor
 
 from fedsim.core.errors import Problem, ScenarioError
-from fedsim.core.units import Count, Seconds
-from fedsim.data import event_pairs, pairs
-from fedsim.data.arrivals import Clocked
-from fedsim.data.common_pairs import Negatives
+from fedsim.core.seeds import Rng
+from fedsim.core.units import Count, Duration
 from fedsim.data.graph import Graph, Period, with_keys, with_masks
-from fedsim.data.held_out import held_out
+from fedsim.data.graphs import pairs
+from fedsim.data.graphs.common_pairs import Negatives
+from fedsim.data.graphs.sparsity import fewer
+from fedsim.data.graphs.split import SplitOptions, held_out, split_all
 from fedsim.data.partition import cut
-from fedsim.data.sparsity import fewer_labels
-from fedsim.data.split import SplitOptions, split_all
-from fedsim.data.temporal import owners_of
-from fedsim.data.windows import bounds_of, by_degree, changed_locally, snapshots_of
+from fedsim.data.time import event_pairs
+from fedsim.data.time.arrivals import Clocked
+from fedsim.data.time.temporal import owners_of
+from fedsim.data.time.windows import bounds_of, by_degree, changed_locally, snapshots_of
 
-Rng = Callable[[str], np.random.Generator]
 AHEAD = 2  # snapshots after the one that is trained on: the first validates, the second tests
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshots(Clocked):
     """See the module's docstring.
 
-    Either `steps` equal windows over the recording's span, or windows of `step`, the last one of which may reach
-    beyond it, or of `patch` events each, the last one of what is left; events of one second stay together.
+    Either `steps` equal windows over the recording's span, or windows of `step`, the last one of which may
+    reach beyond it, or of `patch` events each, the last one of what is left; events of one second stay
+    together.
 
-    `scored`: "ahead" trains on every label of a snapshot; "split" divides the labelled vertices by the shares of
-    `data.split`, once for all snapshots, and scores a period on its own snapshot; "ahead_split" divides them too, and
-    scores those that never train on the later snapshots; "links" is for link prediction: the pairs of a period are
-    edges of the next snapshot (validation) and the one after (test) among the client's vertices of the period, whoever
-    owns them by then, and as many non-edges; "events" is for event prediction: a client holds its own events so far,
-    and is asked about those of the next snapshot and of the one after, each at its own second, when it knows of all
-    that it recorded before (`fedsim.data.event_pairs`).
+    `scored`: "ahead" trains on every label of a snapshot; "split" divides the labelled nodes by the shares of
+    `data.split`, once for all snapshots, and scores a period on its own snapshot; "ahead_split" divides them
+    too, and scores those that never train on the later snapshots; "links" is for link prediction: the pairs
+    of a period are edges of the next snapshot (validation) and the one after (test) among the client's nodes
+    of the period, even if others own them by then, and as many non-edges; "events" is for event prediction: a
+    client holds its own events so far, and is asked about those of the next snapshot and of the one after,
+    each at its own second, when it knows of all that it recorded before (`fedsim.data.time.event_pairs`).
     """
 
-    steps: Count | None = field(default=None, kw_only=True)  # number of windows
-    step: Seconds | None = field(default=None, kw_only=True)  # length of a window, in the data's own time
-    patch: Count | None = field(default=None, kw_only=True)  # number of events of a window
-    window: Count = field(default=1, kw_only=True)  # number of windows whose edges a snapshot has, up to its own
-    scored: Literal["ahead", "ahead_split", "split", "links", "events"] = field(
-        default="ahead", kw_only=True
-    )  # which snapshots are scored
-
-    compared: Count | None = field(
-        default=None, kw_only=True
-    )  # clients by whose partition `own_pairs` and `cut_pairs` are divided, for a run of one client; null: its own
-    negatives: Negatives = field(
-        default="uniform", kw_only=True
-    )  # how the pairs are drawn that are no edges, of the splits that everybody is asked
+    steps: Count | None = None  # number of windows
+    step: Duration | None = None  # length of a window, in the data's own time
+    patch: Count | None = None  # number of events of a window
+    window: Count = 1  # number of windows whose edges a snapshot has, up to its own
+    scored: Literal["ahead", "ahead_split", "split", "links", "events"] = "ahead"  # which snapshots are scored
+    # clients by whose partition `own_pairs` and `cut_pairs` are divided, for a run of one client; null: its own
+    compared: Count | None = None
+    # how the pairs are drawn that are no edges, of the splits that everybody is asked
+    negatives: Negatives = "uniform"
 
     def __post_init__(self) -> None:
         """Check that exactly one option says how long a window is, and that windows of events do not overlap."""
@@ -71,8 +67,6 @@ class Snapshots(Clocked):
             raise ValueError(f"give one of {ways}, and only one")
         if self.events and self.window > 1:
             raise ValueError("window: with scored: events a client holds all of its earlier events; leave it out")
-        if self.step == 0:
-            raise ValueError("step: a window must be longer than zero")
 
     @property
     def events(self) -> bool:
@@ -89,19 +83,19 @@ class Snapshots(Clocked):
             raise ScenarioError([Problem("data.stream", f"all edges occur at second {start:g}: nothing can be cut")])
         if self.patch is not None:
             event_pairs.only_events(graph, "data.stream.patch", "a patch is a number")
+        bounds = bounds_of(graph, self.steps, self.step, self.patch)
+        snapshots = snapshots_of(graph, bounds, self.window)
         if self.events:
             event_pairs.only_events(graph, "data.stream.scored", "'events' asks for the seconds")
-        bounds = bounds_of(graph, self.steps, self.step, self.patch)
-        found = snapshots_of(graph, bounds, self.window)
-        if self.events:
-            last = len(found) - 1
-            for t, snapshot in enumerate(found):
-                happening = event_pairs.of_window(graph, bounds[t], bounds[t + 1], closed=t == last)
-                found[t] = with_keys(snapshot, happening)
-        if self.scored != "split" and len(found) <= AHEAD:
-            message = f"there are {len(found)} snapshots, and the last two only score; take shorter ones, 3 at least"
+            last = len(snapshots) - 1
+            for t in range(last + 1):
+                events = event_pairs.of_window(graph, bounds[t], bounds[t + 1], closed=t == last)
+                snapshots[t] = with_keys(snapshots[t], events)
+        if self.scored != "split" and len(snapshots) <= AHEAD:
+            count = len(snapshots)
+            message = f"there are {count} snapshots, and the last two only score; take shorter ones, 3 at least"
             raise ScenarioError([Problem("data.stream", message)])
-        return found
+        return snapshots
 
     def prepare(self, graphs: Sequence[Graph], split: SplitOptions, rng: Rng) -> list[list[Period]]:
         """Refuse graphs that do not change, by a ScenarioError."""
@@ -110,7 +104,7 @@ class Snapshots(Clocked):
     def prepare_snapshots(
         self, snapshots: Sequence[Graph], owned: Sequence[Sequence[np.ndarray]], split: SplitOptions, rng: Rng
     ) -> list[list[Period]]:
-        """Return each client's periods; `owned` holds each client's vertices for each snapshot."""
+        """Return each client's periods; `owned` holds each client's nodes for each snapshot."""
         owners = [owners_of(lists, len(snapshots[0]["y"])) for lists in owned]
         changed = [changed_locally(snapshots, owners, t) for t in range(len(snapshots))]
         graphs = _cuts(snapshots, owned, self._masks(snapshots[-1], split, rng), changed)
@@ -126,22 +120,22 @@ class Snapshots(Clocked):
 
     @property
     def divides(self) -> bool:
-        """Whether the vertices themselves are divided: not where those of a later snapshot score."""
+        """Whether the nodes themselves are divided: not where those of a later snapshot score."""
         return self.scored in ("split", "ahead_split")
 
     def held_out(self, snapshots: Sequence[Graph], owners: Sequence[np.ndarray]) -> list[Graph] | None:
-        """Return the vertices that no client ever owns in the snapshots on which periods are tested; None for pairs."""
+        """Return the nodes that no client ever owns, in the snapshots that test periods; None for pairs."""
         if self.scored in ("links", "events"):
             return None
         return held_out(snapshots, owners)[0 if self.scored == "split" else AHEAD :]
 
     def _masks(self, whole: Graph, split: SplitOptions, rng: Rng) -> list[Tensor]:
-        """Return the masks (N,) of vertices that train, validate and test in every snapshot."""
+        """Return the masks (N,) of nodes that train, validate and test in every snapshot."""
         if self.divides:
             (done,) = split_all([whole], split, rng)
             return [done["train"], done["val"], done["test"]]
         known = whole["y"] >= 0
-        (kept,) = fewer_labels([with_masks(whole, known, known, known)], split.labels, rng)
+        (kept,) = fewer("labels", [with_masks(whole, known, known, known)], split.labels, rng)
         return [kept["train"], kept["val"], kept["test"]]
 
 
@@ -151,13 +145,13 @@ def _cuts(
     masks: Sequence[Tensor],
     changed: Sequence[Tensor],
 ) -> list[list[Graph]]:
-    """Return for each snapshot each client's graph; `changed` (N,) has the vertices that differ from the one before."""
+    """Return for each snapshot each client's graph; `changed` (N,) are the nodes that differ from before."""
     ascending = [[np.sort(own) for own in lists] for lists in owned]
     owners = [owners_of(lists, len(snapshots[0]["y"])) for lists in ascending]
     found = []
     for t, (snapshot, lists) in enumerate(zip(snapshots, ascending, strict=True)):
         if not snapshot["arrived"].numpy()[owners[t] >= 0].all():
-            raise ValueError(f"a vertex has an owner in snapshot {t}, but has not arrived by then")
+            raise ValueError(f"a node has an owner in snapshot {t}, but has not arrived by then")
         whole = Graph(**{**with_masks(snapshot, *masks), "changed": changed[t]})
         graphs = cut(whole, lists, empty=True)
         if "bins" in snapshot:
@@ -170,29 +164,26 @@ def _cuts(
 def _training(t: int, own: Sequence[Graph], reached: Tensor) -> Period:
     """Return period t of a client: its snapshot to train on, the next to validate and the one after to test.
 
-    `reached` (N,) are the vertices of the whole graph that differ in the next one.  `changed` of both later graphs is
-    relative to period t, since that is whose states a model has.
+    `reached` (N,) are the nodes of the whole graph that differ in the next one.  `changed` of both later
+    graphs is relative to period t, since that is whose states a model has.
     """
     now, following, later = own[t : t + 1 + AHEAD]
-    later = with_keys(later, {"changed": later["changed"] | reached[later["vertex"]]})
+    later = with_keys(later, {"changed": later["changed"] | reached[later["node"]]})
     none = [torch.zeros_like(graph["train"]) for graph in (now, following, later)]
     return Period(
         t,
         with_masks(now, now["train"], none[0], none[0]),
-        (
-            with_masks(following, none[1], following["val"], none[1]),
-            with_masks(later, none[2], none[2], later["test"]),
-        ),
+        (with_masks(following, none[1], following["val"], none[1]), with_masks(later, none[2], none[2], later["test"])),
     )
 
 
 def _asking(t: int, graphs: Sequence[Graph], later: Sequence[Graph], rng: Rng) -> list[Period]:
     """Return every client's period t, with the pairs that its model is scored on.
 
-    They come from the whole graph's `later` snapshots, among the vertices that the client owns now, because its model
-    is scored now, whoever owns them by then.
+    They come from the whole graph's `later` snapshots, among the nodes that the client owns now, because its
+    model is scored now, even if others own them by then.
     """
-    owned = [graph["vertex"].numpy() for graph in graphs]
+    owned = [graph["node"].numpy() for graph in graphs]
     cuts = [cut(_bare(snapshot), owned, empty=True) for snapshot in later]
     return [
         Period(t, pairs.ahead(graph, [parts[client] for parts in cuts], rng(f"data.pairs.{client}.{t}")))

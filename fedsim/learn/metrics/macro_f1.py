@@ -1,8 +1,6 @@
 """Macro-averaged F1: the unweighted mean of the F1 of the classes that occur as label or prediction."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -13,7 +11,7 @@ from fedsim.learn.metric import Judged, Metric
 class MacroF1(Metric):
     """The mean of F1 over classes, each of which weighs the same."""
 
-    of: ClassVar[Sequence[str]] = ("classes",)
+    of = ("classes",)
 
     def values(self, judged: Judged) -> Tensor:
         """Return it for each owner: (owners,)."""

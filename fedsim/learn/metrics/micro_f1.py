@@ -1,8 +1,6 @@
-"""Micro-averaged F1: over all decisions together; with one label for each vertex it equals the accuracy."""
+"""Micro-averaged F1: over all decisions together; with one label for each node it equals the accuracy."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -13,8 +11,8 @@ from fedsim.learn.metric import Judged, Metric
 class MicroF1(Metric):
     """F1 of the sums over classes."""
 
-    of: ClassVar[Sequence[str]] = ("classes",)
-    mean: ClassVar[bool] = True
+    of = ("classes",)
+    mean = True
 
     def values(self, judged: Judged) -> Tensor:
         """Return it for each owner: (owners,)."""

@@ -1,8 +1,6 @@
-"""Mean reciprocal rank of links among negatives drawn for their ends (fedsim/learn/ranking.py)."""
+"""Mean reciprocal rank of links among negatives drawn for their ends (fedsim/learn/pairs/ranking.py)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -13,7 +11,7 @@ from fedsim.learn.metric import Judged, Metric
 class MRR(Metric):
     """The mean over sources of one over the rank of their link."""
 
-    of: ClassVar[Sequence[str]] = ("embeddings",)
+    of = ("embeddings",)
 
     def values(self, judged: Judged) -> Tensor:
         """Return it for each owner: (owners,)."""

@@ -1,23 +1,24 @@
 """DyGFormer (Yu et al., NeurIPS 2023): a transformer over the last events of both ends of a pair.
 
 Each end of the pair (u, v, t) has a history: itself and its last `length` - 1 events before t
-(`fedsim.learn.histories`).  Every place of it is described by four vectors, each projected to `channel` numbers:
+(`fedsim.learn.pairs.histories`).  Every place of it is described by four vectors, each projected to `channel`
+numbers:
 
-- the features of the vertex there, and those of the event, both padded with zeros to `padded`;
+- the features of the node there, and those of the event, both padded with zeros to `padded`;
 - cos(w (t - t_i) + b), `time` numbers, with w = 10^{-linspace(0, 9)} and b = 0 at first, both trained;
-- how often that vertex occurs in the history of u, and in that of v: both counts through 1 → channel → channel, summed.
+- how often that node occurs in the history of u, and in that of v: both counts through 1 → channel → channel, summed.
 
 The four side by side (D = 4 channel) are the rows of pre-norm transformer layers over u's history followed by v's:
 
     h ← h + dropout(attention(norm(h)));  h ← h + dropout(dropout(gelu(norm(h) A + a)) B + b)
 
-An end's embedding is the mean over its places times D → hidden, and the pair's logit 2 hidden → hidden → 1.  With the
-defaults this has 1,027,522 parameters and 59,513 in the last two maps.
+An end's embedding is the mean over its places times D → hidden, and the pair's logit 2 hidden → hidden → 1.
+With the defaults this has 1,027,522 parameters and 59,513 in the last two maps.
 
-Free places are masked, in attention and in the mean.  The authors' code masks them in neither, so that there a pair's
-score depends on how long the histories of those are that happen to share its batch; here it depends on the pair alone.
-Not modelled: patches of several events (the original's size is 1 for histories of 32), positions other than times, and
-negatives of the original's training beside uniform ones.
+Free places are masked, in attention and in the mean.  The authors' code masks them in neither, so that there
+a pair's score depends on how long the histories of those are that happen to share its batch; here it depends
+on the pair alone.  Not modelled: patches of several events (the original's size is 1 for histories of 32),
+positions other than times, and negatives of the original's training beside uniform ones.
 """
 
 from dataclasses import dataclass
@@ -29,10 +30,10 @@ from torch import Generator, Tensor
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph, graph_of, with_keys
-from fedsim.learn import dense, histories, ops
-from fedsim.learn.histories import Histories
-from fedsim.learn.model import Parameters, glorot
-from fedsim.learn.pair_model import PairModel
+from fedsim.learn.engine import ops
+from fedsim.learn.layers import dense
+from fedsim.learn.model import PairModel, Parameters, glorot
+from fedsim.learn.pairs import histories
 
 BLOCK = 256  # pairs judged at once where nothing is trained, so that memory does not grow with their number
 EPSILON = 1e-5  # added to variances
@@ -49,7 +50,7 @@ class DyGFormer(PairModel):
     heads: Count = 2  # of attention; they divide 4 channel
     time: Count = 100  # frequencies of the time encoding
     length: Count = 32  # places of a history, the end itself included
-    padded: Count = 172  # width to which features of vertices and of events are padded with zeros
+    padded: Count = 172  # width to which features of nodes and of events are padded with zeros
 
     def __post_init__(self) -> None:
         """Raise ValueError for heads that do not divide the width."""
@@ -62,12 +63,13 @@ class DyGFormer(PairModel):
         return 4 * self.channel
 
     def init(self, features: int, classes: int, generator: Generator) -> Parameters:
-        """Return the first parameters.  Raises ScenarioError where vertices have more than `padded` features."""
-        self._fits(features, "vertices")
-        params = {"time": {"weight": _frequencies(self.time), "bias": torch.zeros(self.time)}}
+        """Return the first parameters.  Raises ScenarioError where nodes have more than `padded` features."""
+        self._fits(features, "nodes")
+        frequencies = (10.0 ** -torch.linspace(0, 9, self.time, dtype=torch.float64)).float().unsqueeze(0)
+        params = {"time": {"weight": frequencies, "bias": torch.zeros(self.time)}}
         maps = {
             "count": (1, self.channel), "counts": (self.channel, self.channel),
-            "of_vertex": (self.padded, self.channel), "of_event": (self.padded, self.channel),
+            "of_node": (self.padded, self.channel), "of_event": (self.padded, self.channel),
             "of_time": (self.time, self.channel), "of_counts": (self.channel, self.channel),
             "out": (self.width, self.hidden), "pair": (2 * self.hidden, self.hidden), "logit": (self.hidden, 1),
         }  # fmt: skip
@@ -92,36 +94,38 @@ class DyGFormer(PairModel):
         """Return the logit (P,) of every pair of the graph."""
         if torch.is_grad_enabled():
             return self._judged(params, graph, graph["pairs"], graph["moments"])
-        blocks = zip(graph["pairs"].split(BLOCK, dim=1), graph["moments"].split(BLOCK), strict=True)
+        pairs, moments = (torch.split(graph[key], BLOCK, dim=-1) for key in ("pairs", "moments"))
+        blocks = zip(pairs, moments, strict=True)
         return torch.cat([self._judged(params, graph, *block) for block in blocks])
 
     def _judged(self, params: Parameters, graph: Graph, pairs: Tensor, moments: Tensor) -> Tensor:
-        found = histories.before(graph, pairs, moments, self.length)
+        places = histories.before(graph, pairs, moments, self.length)
         ends, single = _rows(graph, pairs, 2), _rows(graph, pairs, 1)
-        h = _through(params["out"], self._means(params, graph, pairs, found), ends)
+        h = _through(params["out"], self._means(params, graph, pairs, places), ends)
         hidden = torch.relu(_through(params["pair"], h.view(pairs.shape[1], 2 * self.hidden), single))
         return _through(params["logit"], hidden, single).squeeze(1)
 
-    def _means(self, params: Parameters, graph: Graph, pairs: Tensor, found: Histories) -> Tensor:
+    def _means(self, params: Parameters, graph: Graph, pairs: Tensor, held: histories.Histories) -> Tensor:
         """Return the mean over the taken places of each end's history after all layers: (2 Q, D)."""
-        places = with_keys(_rows(graph, pairs, 2 * self.length), {"taken": found.taken.flatten()})
-        h = self._described(params, graph, found, places)
+        places = with_keys(_rows(graph, pairs, 2 * self.length), {"taken": held.taken.flatten()})
+        h = self._described(params, graph, held, places)
         for i in range(1, self.layers + 1):
-            own = with_keys(places, {"seed": ops.seed_steps(places["seed"], i, 0)}) if "seed" in places else places
-            h = self.layer(params[f"layer{i}"], h, own)
-        taken = found.taken.view(-1, self.length, 1).to(h.dtype)
+            seed = {"seed": ops.seed_steps(places["seed"], i, 0)} if "seed" in places else {}
+            h = self.layer(params[f"layer{i}"], h, with_keys(places, seed))
+        taken = held.taken.view(-1, self.length, 1).to(h.dtype)
         return (h.view(-1, self.length, self.width) * taken).sum(1) / taken.sum(1)
 
-    def _described(self, params: Parameters, graph: Graph, found: Histories, places: Graph) -> Tensor:
+    def _described(self, params: Parameters, graph: Graph, held: histories.Histories, places: Graph) -> Tensor:
         """Return the four parts of each place side by side: (2 Q L, D)."""
-        of_vertex, of_event = histories.features(graph, found)
-        self._fits(of_vertex.shape[1], "vertices")
+        of_node, of_event = histories.features(graph, held)
+        self._fits(of_node.shape[1], "nodes")
         self._fits(of_event.shape[1], "events")
-        waves = torch.cos(_through(params["time"], found.gap.view(-1, 1), places))
-        seen = histories.common(found).view(-1, 2).to(of_vertex.dtype)
-        known = sum(torch.relu(_through(params["count"], seen[:, at : at + 1], places)) for at in (0, 1))
-        counts = _through(params["counts"], known, places) + ops.by_row(params["counts"]["bias"], places)  # of both
-        parts = {"of_vertex": of_vertex, "of_event": of_event, "of_time": waves, "of_counts": counts}
+        waves = torch.cos(_through(params["time"], held.gap.view(-1, 1), places))
+        seen = histories.common(held).view(-1, 2).to(of_node.dtype)
+        first, second = (torch.relu(_through(params["count"], seen[:, at : at + 1], places)) for at in (0, 1))
+        counts = _through(params["counts"], first + second, places)
+        counts = counts + ops.by_row(params["counts"]["bias"], places)  # of both
+        parts = {"of_node": of_node, "of_event": of_event, "of_time": waves, "of_counts": counts}
         return torch.cat([_through(params[name], part, places) for name, part in parts.items()], dim=1)
 
     def layer(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:
@@ -141,12 +145,13 @@ class DyGFormer(PairModel):
         scores = query @ key.mT * each**-0.5
         scores = scores.masked_fill(~graph["taken"].view(-1, 1, 1, places), -torch.inf)
         share = torch.softmax(scores, dim=3).transpose(1, 2)  # (Q, places, heads, places)
-        kept = ops.dropout(share.reshape(len(joined), self.heads * places), self.dropout, graph, 4)
-        return (kept.view(share.shape).transpose(1, 2) @ value).transpose(1, 2).reshape(len(joined), self.width)
+        share_left = ops.dropout(share.reshape(len(joined), self.heads * places), self.dropout, graph, 4)
+        gathered: Tensor = share_left.view(share.shape).transpose(1, 2) @ value
+        return gathered.transpose(1, 2).reshape(len(joined), self.width)
 
-    def layer_flops(self, vertices: int, edges: int, nonzeros: int, inputs: int, outputs: int) -> float:
-        """Return the operations of a layer on that many places (`vertices`)."""
-        return vertices * (24.0 * inputs * inputs + 8.0 * self.length * inputs)
+    def layer_flops(self, nodes: int, edges: int, nonzeros: int, inputs: int, outputs: int) -> float:
+        """Return the operations of a layer on that many places (`nodes`)."""
+        return nodes * (24.0 * inputs * inputs + 8.0 * self.length * inputs)
 
     def pair_flops(self, features: int, message: int) -> float:
         """Return the operations of judging a pair."""
@@ -165,10 +170,6 @@ class DyGFormer(PairModel):
         if features > self.padded:
             message = f"{of} have {features} features, which cannot be padded to {self.padded}; take {features} or more"
             raise ScenarioError([Problem("model.padded", message)])
-
-
-def _frequencies(count: int) -> Tensor:
-    return (10.0 ** -torch.linspace(0, 9, count, dtype=torch.float64)).float().unsqueeze(0)
 
 
 def _rows(graph: Graph, pairs: Tensor, each: int) -> Graph:

@@ -1,35 +1,35 @@
-"""EvolveGCN-H (Pareja et al., AAAI 2020, section 3.3): weights evolve with a summary of the vertices.
+"""EvolveGCN-H (Pareja et al., AAAI 2020, section 3.3): weights evolve with a summary of the nodes.
 
-    s = h p / ‖p‖;  I = (h[top] ⊙ tanh(s[top]))ᵀ,  top: the H vertices of the largest s, as many as W has columns
+    s = h p / ‖p‖;  I = (h[top] ⊙ tanh(s[top]))ᵀ,  top: the H nodes of the largest s, as many as W has columns
 
-A graph with fewer vertices repeats the last of them; an empty one has a summary of zeros.
+A graph with fewer nodes repeats the last of them; an empty one has a summary of zeros.
 """
 
 from dataclasses import dataclass
 
 import torch
+from torch import Generator, Tensor
 
-from fedsim.data.graph import as_dense
-from fedsim.learn import blocks, ops
-from fedsim.learn.blocks import Csr, Matrix
-from fedsim.learn.evolving import Evolving
+from fedsim.data.graph import Graph, as_dense
+from fedsim.learn.engine import blocks, ops
+from fedsim.learn.engine.products import product
+from fedsim.learn.layers.recurrent import Evolving
 from fedsim.learn.model import fan_in
-from fedsim.learn.products import product
 
 
 @dataclass(frozen=True)
 class EvolveGCNH(Evolving):
-    """Ties are broken by the order of the vertices."""
+    """Ties are broken by the order of the nodes."""
 
-    def layer_init(self, inputs, outputs, generator):
+    def layer_init(self, inputs: int, outputs: int, generator: Generator) -> dict[str, Tensor]:
         """Return the layer's parameters with the vector p (F,), `scorer`."""
         return super().layer_init(inputs, outputs, generator) | {"scorer": fan_in(inputs, generator, (inputs,))}
 
-    def pools(self):
+    def pools(self) -> bool:
         """The summary is computed from a whole graph."""
         return True
 
-    def summary(self, params, h, graph):
+    def summary(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:
         """Return the summary (K, F, H), differentiable in h and in p."""
         direction = params["scorer"] / params["scorer"].norm(dim=1, keepdim=True)
         score = ops.linear(h, direction.unsqueeze(2), graph)
@@ -38,13 +38,13 @@ class EvolveGCNH(Evolving):
         rows = product(dense * torch.tanh(score), taken)
         return rows.view(len(params["weight"]), -1, dense.shape[1]).mT
 
-    def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
+    def layer_flops(self, nodes: int, edges: int, nonzeros: int, inputs: int, outputs: int) -> float:
         """The scores and their products too."""
-        return super().layer_flops(vertices, edges, nonzeros, inputs, outputs) + 3.0 * nonzeros + vertices
+        return super().layer_flops(nodes, edges, nonzeros, inputs, outputs) + 3.0 * nonzeros + nodes
 
 
-def chosen(score: torch.Tensor, count: int, graph) -> Matrix:
-    """Return the matrix (K · count, N) that takes each client's vertices of the largest scores (N,), best first."""
+def chosen(score: Tensor, count: int, graph: Graph) -> blocks.Matrix:
+    """Return the matrix (K · count, N) that takes each client's nodes of the largest scores (N,), best first."""
     clients, n = len(graph["sizes"]), len(score)
     order = torch.argsort(score, descending=True, stable=True)
     order = order[torch.argsort(graph["client"][order], stable=True)]
@@ -53,5 +53,5 @@ def chosen(score: torch.Tensor, count: int, graph) -> Matrix:
     filled = (sizes > 0).expand(clients, count).flatten()
     column = order[((sizes.cumsum(0) - sizes) + place).flatten()[filled]]
     crow = torch.cat([filled.new_zeros(1).int(), filled.cumsum(0).int()])
-    rows = Csr(crow, column.int(), torch.ones(len(column), dtype=score.dtype, device=score.device), (len(filled), n))
-    return Matrix(rows, blocks.transposed(rows))
+    rows = blocks.Csr(crow, column.int(), score.new_ones(len(column)), (len(filled), n))
+    return blocks.Matrix(rows, blocks.transposed(rows))

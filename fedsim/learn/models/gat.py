@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 import torch
+from torch import Generator, Tensor
 
-from fedsim.learn import ops
-from fedsim.learn.model import Model, glorot
+from fedsim.data.graph import Graph
+from fedsim.learn.engine import ops
+from fedsim.learn.model import Model, Parameters, glorot
 
 
 @dataclass(frozen=True)
@@ -14,7 +16,7 @@ class GAT(Model):
 
     slope: float = 0.2  # negative slope of the leaky ReLU on the scores
 
-    def layer_init(self, inputs, outputs, generator):
+    def layer_init(self, inputs: int, outputs: int, generator: Generator) -> dict[str, Tensor]:
         """Return weight (F, H), the attention vectors source and target (H,), and bias (H,)."""
         return {
             "weight": glorot(inputs, outputs, generator),
@@ -23,22 +25,22 @@ class GAT(Model):
             "bias": torch.zeros(outputs),
         }
 
-    def layer(self, params, h, graph):
+    def layer(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:
         """Attend over in-neighbours and oneself."""
         moved, source, target = self.moved(params, h, graph)
         return ops.attend(moved, source, target, graph, self.slope) + ops.by_row(params["bias"], graph)
 
-    def attention(self, params, graph):
+    def attention(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the first layer's coefficients, one for each edge and self-loop."""
         _, source, target = self.moved(params["layer1"], graph["x"], graph)
         return ops.coefficients(source, target, graph, self.slope)
 
-    def moved(self, params, h, graph):
-        """Return h times the weight (N, H), and each vertex's part of the score as a source and as a target (N,)."""
+    def moved(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
+        """Return h times the weight (N, H), and each node's part of the score as a source and as a target (N,)."""
         moved = ops.linear(h, params["weight"], graph)
         both = ops.linear(moved, torch.stack([params["source"], params["target"]], dim=2), graph)
         return moved, both[:, 0], both[:, 1]
 
-    def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
-        """The product with the weights, two scores a vertex, and softmax and sum over edges and self-loops."""
-        return 2.0 * nonzeros * outputs + 4.0 * vertices * outputs + (edges + vertices) * (2.0 * outputs + 6)
+    def layer_flops(self, nodes: int, edges: int, nonzeros: int, inputs: int, outputs: int) -> float:
+        """The product with the weights, two scores a node, and softmax and sum over edges and self-loops."""
+        return 2.0 * nonzeros * outputs + 4.0 * nodes * outputs + (edges + nodes) * (2.0 * outputs + 6)

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from fedsim.learn.headed import Headed
+from fedsim.learn.layers.recurrent import Headed
 from fedsim.learn.models.gcn import GCN
 
 
 @dataclass(frozen=True)
 class GCNHead(Headed, GCN):
-    """See `fedsim.learn.headed`."""
+    """A GCN with that classifier."""

@@ -9,45 +9,34 @@ conv is Chebyshev's, of `order` terms.  It takes no corrections.
 from dataclasses import dataclass
 
 import torch
+from torch import Generator, Tensor
 
-from fedsim.core.units import Count
-from fedsim.learn.convolution import chebyshev, chebyshev_flops
-from fedsim.learn.model import fan_in
-from fedsim.learn.ops import by_row
-from fedsim.learn.recurrent import Recurrent
+from fedsim.data.graph import Graph
+from fedsim.learn.engine.ops import by_row
+from fedsim.learn.layers.gcrn import GCRN
 
 
 @dataclass(frozen=True)
-class GCRNGRU(Recurrent):
+class GCRNGRU(GCRN):
     """Weights drawn from ±1/√(inputs · order), zero biases."""
 
-    layers: Count = 1  # recurrent layers, followed by the classifier
-    order: Count = 7  # terms of each Chebyshev convolution: hops plus one
+    gates = 3
+    state_flops = 12.0
 
-    def layer_init(self, inputs, outputs, generator):
+    def layer_init(self, inputs: int, outputs: int, generator: Generator) -> dict[str, Tensor]:
         """Return input (F, order · 3 H), memory (H, order · 2 H), candidate (H, order · H) and bias (3 H,)."""
         return {
-            "input": fan_in(inputs * self.order, generator, (inputs, self.order * 3 * outputs)),
-            "memory": fan_in(outputs * self.order, generator, (outputs, self.order * 2 * outputs)),
-            "candidate": fan_in(outputs * self.order, generator, (outputs, self.order * outputs)),
+            "input": self.filters(inputs, 3 * outputs, generator),
+            "memory": self.filters(outputs, 2 * outputs, generator),
+            "candidate": self.filters(outputs, outputs, generator),
             "bias": torch.zeros(3 * outputs),
         }
 
-    def layer(self, params, h, graph):
+    def layer(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:
         """Return the new states (N, H)."""
         state = graph["state"]
-        given = chebyshev(h, params["input"], graph, self.order) + by_row(params["bias"], graph)
-        of_gates, of_candidate = given.split([2 * self.hidden, self.hidden], dim=1)
-        gates = torch.sigmoid(of_gates + chebyshev(state, params["memory"], graph, self.order))
-        kept, reset = gates.chunk(2, dim=1)
-        fresh = torch.tanh(of_candidate + chebyshev(reset * state, params["candidate"], graph, self.order))
-        return kept * state + (1 - kept) * fresh
-
-    def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
-        """Convolutions of the input and of the states to three widths, and twelve operations a state."""
-        of_input = chebyshev_flops(vertices, edges, nonzeros, self.order, 3 * outputs)
-        return (
-            of_input
-            + chebyshev_flops(vertices, edges, vertices * outputs, self.order, 3 * outputs)
-            + (12.0 * vertices * outputs)
-        )
+        given = self.convolve(h, params["input"], graph) + by_row(params["bias"], graph)
+        of_gates, of_candidate = torch.split(given, [2 * self.hidden, self.hidden], dim=1)
+        update, reset = torch.sigmoid(of_gates + self.convolve(state, params["memory"], graph)).chunk(2, dim=1)
+        candidate = torch.tanh(of_candidate + self.convolve(reset * state, params["candidate"], graph))
+        return update * state + (1 - update) * candidate

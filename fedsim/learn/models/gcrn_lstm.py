@@ -3,55 +3,38 @@
     i, f = σ(conv(x) + conv(s) + w ⊙ c), each with weights of its own;  c ← f ⊙ c + i ⊙ tanh(conv(x) + conv(s));
     o = σ(conv(x) + conv(s) + w ⊙ c);  s ← o ⊙ tanh(c)
 
-conv is Chebyshev's, of `order` terms.  A vertex's state is s beside c.  It takes no corrections.
+conv is Chebyshev's, of `order` terms.  A node's state is s beside c.  It takes no corrections.
 """
 
 from dataclasses import dataclass
 
 import torch
+from torch import Generator, Tensor
 
-from fedsim.core.units import Count
-from fedsim.learn.convolution import chebyshev, chebyshev_flops
-from fedsim.learn.model import fan_in, glorot
-from fedsim.learn.ops import by_row
-from fedsim.learn.recurrent import Recurrent
+from fedsim.data.graph import Graph
+from fedsim.learn.engine.ops import by_row
+from fedsim.learn.layers.gcrn import GCRNCell
+from fedsim.learn.model import glorot
 
 
 @dataclass(frozen=True)
-class GCRNLSTM(Recurrent):
+class GCRNLSTM(GCRNCell):
     """Weights drawn from ±1/√(inputs · order), Glorot peepholes, zero biases; i, f, o and the input in this order."""
 
-    layers: Count = 1  # recurrent layers, followed by the classifier
-    order: Count = 7  # terms of each Chebyshev convolution: hops plus one
+    gates = 4
+    state_flops = 20.0
 
-    def layer_init(self, inputs, outputs, generator):
+    def layer_init(self, inputs: int, outputs: int, generator: Generator) -> dict[str, Tensor]:
         """Return input (F, order · 4 H), memory (H, order · 4 H), peepholes (3 H,) and bias (4 H,)."""
         return {
-            "input": fan_in(inputs * self.order, generator, (inputs, self.order * 4 * outputs)),
-            "memory": fan_in(outputs * self.order, generator, (outputs, self.order * 4 * outputs)),
+            "input": self.filters(inputs, 4 * outputs, generator),
+            "memory": self.filters(outputs, 4 * outputs, generator),
             "peepholes": glorot(1, outputs, generator, (3 * outputs,)),
             "bias": torch.zeros(4 * outputs),
         }
 
-    def layer_state(self, features):
-        """Return the widths of s and c together."""
-        return 2 * self.hidden
-
-    def layer(self, params, h, graph):
+    def layer(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:
         """Return the new s and c (N, 2 H)."""
         state, cell = graph["state"].chunk(2, dim=1)
-        given = chebyshev(h, params["input"], graph, self.order) + chebyshev(state, params["memory"], graph, self.order)
-        first, second, third, fresh = (given + by_row(params["bias"], graph)).chunk(4, dim=1)
-        let_in, keep, let_out = by_row(params["peepholes"], graph).chunk(3, dim=1)
-        entered = torch.sigmoid(first + let_in * cell) * torch.tanh(fresh)
-        cell = torch.sigmoid(second + keep * cell) * cell + entered
-        return torch.cat([torch.sigmoid(third + let_out * cell) * torch.tanh(cell), cell], dim=1)
-
-    def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
-        """Convolutions of the input and of the states to four widths, and twenty operations a state."""
-        of_input = chebyshev_flops(vertices, edges, nonzeros, self.order, 4 * outputs)
-        return (
-            of_input
-            + chebyshev_flops(vertices, edges, vertices * outputs, self.order, 4 * outputs)
-            + (20.0 * vertices * outputs)
-        )
+        given = self.convolve(h, params["input"], graph) + self.convolve(state, params["memory"], graph)
+        return self.lstm(params, given + by_row(params["bias"], graph), cell, graph)

@@ -2,20 +2,21 @@
 
     h = dropout(relu(Â h (W ⊙ M) + b))  for all layers but the last;  logits = h (W ⊙ M) + b
 
-Â is the GCN's D^-1/2 (A + I) D^-1/2, and M has the shape of W, starts as ones and is trained with it.  Training
-uses all of M; evaluation zeroes entries below a threshold.  Products stay dense: a mask saves neither bytes nor
-operations.
+Â is the GCN's D^-1/2 (A + I) D^-1/2, and M has the shape of W, starts as ones and is trained with it.
+Training uses all of M; evaluation zeroes entries below a threshold.  Products stay dense: a mask saves
+neither bytes nor operations.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import Generator, Tensor
 
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
-from fedsim.learn import layout, ops
+from fedsim.learn.engine import ops
 from fedsim.learn.model import Model, Parameters, glorot
 
 
@@ -23,15 +24,10 @@ from fedsim.learn.model import Model, Parameters, glorot
 class MaskedGCN(Model):
     """Glorot weights, and zero biases but in the classifier, whose bias is drawn as a matrix (1, C) as published."""
 
-    layers: Count = 3  # convolutions, followed by the linear classifier
+    layers: Annotated[Count, Field(ge=2)] = 3  # convolutions, followed by the linear classifier
     threshold: float = 1e-3  # in evaluation, mask entries of smaller magnitude count as 0
 
-    def __post_init__(self) -> None:
-        """Check the options' ranges."""
-        if self.layers < 2:
-            raise ValueError("layers: must be 2 or more, a convolution and the classifier")
-
-    def layer_init(self, inputs, outputs, generator):
+    def layer_init(self, inputs: int, outputs: int, generator: Generator) -> dict[str, Tensor]:
         """Return a convolution's weight and mask (F, H) and bias (H,)."""
         return masked(glorot(inputs, outputs, generator), torch.zeros(outputs))
 
@@ -41,7 +37,7 @@ class MaskedGCN(Model):
         params[f"layer{self.layers}"]["bias"] = glorot(1, classes, generator, (classes,))
         return params
 
-    def layer(self, params, h, graph):
+    def layer(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:
         """Transform, then propagate."""
         moved = ops.propagate(ops.linear(h, self.weight(params, graph), graph), graph, "sym")
         return moved + ops.by_row(params["bias"], graph)
@@ -70,18 +66,13 @@ class MaskedGCN(Model):
         last = params[f"layer{self.layers}"]
         return ops.linear(self.embed(params, graph), self.weight(last, graph), graph, last["bias"])
 
-    def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
+    def layer_flops(self, nodes: int, edges: int, nonzeros: int, inputs: int, outputs: int) -> float:
         """Two operations a multiply-add, as in a GCN, and the product with the mask."""
-        return 2.0 * nonzeros * outputs + 2.0 * (edges + vertices) * outputs + inputs * outputs
+        return 2.0 * nonzeros * outputs + 2.0 * (edges + nodes) * outputs + inputs * outputs
 
     def convolutions_flops(self, graph: Graph) -> float:
         """Return the floating-point operations of a forward pass up to the last convolution."""
-        vertices, edges = len(graph["y"]), graph["edges"].shape[1]
-        total, nonzeros = 0.0, layout.of(graph).nonzeros
-        for inputs, outputs in pairwise(self.widths(graph["x"].shape[1], 0)[:-1]):
-            total += self.layer_flops(vertices, edges, nonzeros, inputs, outputs)
-            nonzeros = vertices * outputs
-        return total
+        return self.layers_flops(graph, self.widths(graph["x"].shape[1], 0)[:-1])
 
     def flops(self, graph: Graph, classes: int) -> float:
         """Return the floating-point operations of one forward pass."""

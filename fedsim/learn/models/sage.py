@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-from fedsim.learn import ops
+from torch import Generator, Tensor
+
+from fedsim.data.graph import Graph
+from fedsim.learn.engine import ops
 from fedsim.learn.model import Model, fan_in
 
 
@@ -10,19 +13,19 @@ from fedsim.learn.model import Model, fan_in
 class SAGE(Model):
     """Full neighbourhoods: no sampling, no normalisation of the output."""
 
-    def layer_init(self, inputs, outputs, generator):
-        """Return weight (F, H) and bias (H,) for the neighbours and root (F, H) for the vertex itself."""
+    def layer_init(self, inputs: int, outputs: int, generator: Generator) -> dict[str, Tensor]:
+        """Return weight (F, H) and bias (H,) for the neighbours and root (F, H) for the node itself."""
         return {
             "weight": fan_in(inputs, generator, (inputs, outputs)),
             "bias": fan_in(inputs, generator, (outputs,)),
             "root": fan_in(inputs, generator, (inputs, outputs)),
         }
 
-    def layer(self, params, h, graph):
+    def layer(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:
         """Transform before averaging, which is the same and moves fewer numbers."""
         neighbours = ops.propagate(ops.linear(h, params["weight"], graph), graph, "mean")
         return neighbours + ops.linear(h, params["root"], graph, params["bias"])
 
-    def layer_flops(self, vertices, edges, nonzeros, inputs, outputs):
+    def layer_flops(self, nodes: int, edges: int, nonzeros: int, inputs: int, outputs: int) -> float:
         """Two products with weights, and each edge."""
         return 4.0 * nonzeros * outputs + 2.0 * edges * outputs

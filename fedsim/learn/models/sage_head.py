@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from fedsim.learn.headed import Headed
+from fedsim.learn.layers.recurrent import Headed
 from fedsim.learn.models.sage import SAGE
 
 
 @dataclass(frozen=True)
 class SAGEHead(Headed, SAGE):
-    """See `fedsim.learn.headed`."""
+    """A GraphSAGE with that classifier."""

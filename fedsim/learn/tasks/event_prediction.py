@@ -1,14 +1,12 @@
-"""Event prediction: whether two vertices have an event at a given second, judged by a model of pairs.
+"""Event prediction: whether two nodes have an event at a given second, judged by a model of pairs.
 
-Training uses the fresh events of the client's graph: each step draws `batch` of them, and `opposed` negatives for each
-(`fedsim.learn.fresh_events`).  Scores are over the pairs that later graphs carry (`fedsim.data.event_pairs`).  The
-original walks through the events in order of time and always replaces the destination; not modelled, as are directions
-and rankings (MRR).
+Training uses the fresh events of the client's graph: each step draws `batch` of them, and `opposed` negatives
+for each (`fedsim.learn.pairs.histories`).  Scores are over the pairs that later graphs carry
+(`fedsim.data.time.event_pairs`).  The original walks through the events in order of time and always replaces
+the destination; not modelled, as are directions and rankings (MRR).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -18,11 +16,10 @@ from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
-from fedsim.data.pairs import TESTS, VALIDATES
-from fedsim.learn import fresh_events
+from fedsim.data.graphs.pairs import TESTS, VALIDATES
 from fedsim.learn.metric import Judged
-from fedsim.learn.model import Parameters
-from fedsim.learn.pair_model import PairModel
+from fedsim.learn.model import PairModel, Parameters
+from fedsim.learn.pairs import histories
 from fedsim.learn.task import Task
 
 ASKED = {"val": VALIDATES, "test": TESTS}
@@ -32,8 +29,8 @@ ASKED = {"val": VALIDATES, "test": TESTS}
 class EventPrediction(Task):
     """A logistic loss over events and negatives, redrawn in every training step."""
 
-    judges: ClassVar[Sequence[str]] = ("links",)
-    pairs: ClassVar[bool] = True
+    judges = ("links",)
+    pairs = True
 
     batch: Count = 200  # events of a training step
     opposed: Count = 1  # negatives for each event in training
@@ -47,20 +44,20 @@ class EventPrediction(Task):
     def judge(self) -> PairModel:
         """The model.  Raises ScenarioError where it is not one of pairs."""
         if not isinstance(self.model, PairModel):
-            message = "'event_prediction' judges pairs, and this model embeds vertices; take dygformer"
+            message = "'event_prediction' judges pairs, and this model embeds nodes; take dygformer"
             raise ScenarioError([Problem("model", message)])
         return self.model
 
     def loss(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the mean of -log sigma(±logit) over each client's drawn events and their negatives: (K,).
 
-        Zero without events; the events alone where there is no third vertex.  Without `seed` in the graph, outside
-        training, the same are drawn every time.
+        Zero without events; the events alone where there is no third node.  Without `seed` in the graph,
+        outside training, the same are drawn every time.
         """
-        counts = fresh_events.of(graph).counts
+        counts = histories.fresh_events(graph).counts
         here = (counts > 0).nonzero().squeeze(1)
         seeds = graph.get("seed", torch.full_like(counts, integer(self.seed, "negatives")))
-        drawn = fresh_events.asking(graph, seeds, here, self.batch, self.opposed)
+        drawn = histories.asking(graph, seeds, here, self.batch, self.opposed)
         logits = self.judge.forward(params, drawn).view(len(here), 1 + self.opposed, self.batch)
         possible = (graph["sizes"][here] > 2).to(logits.dtype)
         total = F.softplus(-logits[:, 0]).sum(1) + possible * F.softplus(logits[:, 1:]).sum((1, 2))
@@ -69,7 +66,7 @@ class EventPrediction(Task):
 
     def examples(self, graph: Graph, *splits: str) -> int:
         """Return the number of events to train on; pairs to score are not examples."""
-        return len(fresh_events.of(graph).number) if "train" in splits else 0
+        return len(histories.fresh_events(graph).number) if "train" in splits else 0
 
     def targets(self, graph: Graph, split: str) -> Tensor:
         """Return the numbers of the pairs of that split.  Raises ScenarioError where none can be asked."""
@@ -82,9 +79,7 @@ class EventPrediction(Task):
         """Return how many pairs the graph carries."""
         return graph["pairs"].shape[1]
 
-    def answers(self, graph: Graph) -> int:
-        """Return how many pairs the graph carries."""
-        return graph["pairs"].shape[1]
+    answers = rows
 
     def judged(self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int) -> Judged:
         """Return the logits of these pairs, and whether they have an event."""
@@ -92,7 +87,7 @@ class EventPrediction(Task):
 
     def flops(self, graph: Graph) -> float:
         """Return the operations of one training step: none without events."""
-        if not len(fresh_events.of(graph).number):
+        if not len(histories.fresh_events(graph).number):
             return 0.0
         pairs = self.batch * (1 + self.opposed)
         return 3 * pairs * self.judge.pair_flops(graph["x"].shape[1], graph["message"].shape[1])

@@ -1,28 +1,29 @@
-"""Link prediction: whether two vertices are joined, by the inner product of their embeddings.
+"""Link prediction: whether two nodes are joined, by the inner product of their embeddings.
 
-The model's output is the embedding.  Training uses the edges of the client's current graph and `opposed` non-edges for
-each; scores are over the pairs that the period's graph carries (`fedsim.data.pairs`), which are edges of later
-snapshots and as many non-edges.  Not modelled: directions, weights and multiplicities of edges, and a learned decoder.
+The model's output is the embedding.  Training uses the edges of the client's current graph and `opposed`
+non-edges for each; scores are over the pairs that the period's graph carries (`fedsim.data.graphs.pairs`),
+which are edges of later snapshots and as many non-edges.  Not modelled: directions, weights and
+multiplicities of edges, and a learned decoder.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor
 
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph
-from fedsim.data.pairs import TESTS, VALIDATES
-from fedsim.learn import links, ranking
+from fedsim.data.graphs.pairs import TESTS, VALIDATES
+from fedsim.learn.engine.products import product
 from fedsim.learn.metric import Judged
 from fedsim.learn.model import Parameters
-from fedsim.learn.products import product
+from fedsim.learn.pairs import links, ranking
 from fedsim.learn.task import Task
 
 ASKED = {"train": 0, "val": VALIDATES, "test": TESTS}  # no pair belongs to the training split, which has no scores
@@ -32,25 +33,21 @@ ASKED = {"train": 0, "val": VALIDATES, "test": TESTS}  # no pair belongs to the 
 class LinkPrediction(Task):
     """Inner products under a logistic loss, negatives redrawn in every training step.
 
-    `mrr` ranks as `fedsim.learn.ranking` says.  Its negatives are drawn from all vertices of the same period that are
-    scored together, whichever client's they are, each with the embedding that its owner's model gives it: the server
-    computes it from all embeddings.  An edge to another client's vertex is in no client's pairs, so it may be drawn
-    as a negative.
+    `mrr` ranks as `fedsim.learn.pairs.ranking` says.  Its negatives are drawn from all nodes of the same
+    period that are scored together, whichever client's they are, each with the embedding that its owner's
+    model gives it: the server computes it from all embeddings.  An edge to another client's node is in no
+    client's pairs, so it may be drawn as a negative.
     """
 
-    judges: ClassVar[Sequence[str]] = ("links", "embeddings")
+    judges = ("links", "embeddings")
 
     width: Count | None = None  # of the embedding; if not given, the model's hidden width
     normalise: bool = False  # divide every embedding by its length
     opposed: Count = 1  # non-edges for each edge in training; EvolveGCN's code takes 50 to 100
-    weight: Fraction = 0.5  # of an edge in the loss, 1 - weight of a non-edge; EvolveGCN's code takes 0.9 to 0.95
+    # of an edge in the loss, 1 - weight of a non-edge; EvolveGCN's code takes 0.9 to 0.95
+    weight: Annotated[Fraction, Field(gt=0, lt=1)] = 0.5
     mrr: Literal["max", "mean", "min", "sampled_rows"] = "max"  # which of a source's positives is ranked, or the rule
     negatives: Count = 1000  # number of negatives that each source is ranked among
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a weight that leaves out edges or non-edges."""
-        if not 0 < self.weight < 1:
-            raise ValueError("weight: must be more than 0 and less than 1; 0.5 weighs edges and non-edges alike")
 
     @property
     def outputs(self) -> int:
@@ -71,7 +68,7 @@ class LinkPrediction(Task):
         h, known = self.forward(params, graph), links.of(graph)
         fixed = torch.full_like(graph["sizes"], integer(self.seed, "negatives"))
         drawn = links.negatives(known, graph.get("seed", fixed), self.opposed)
-        opposed = known.opposed.to(h.dtype)
+        opposed = (known.free.counts > 0).to(h.dtype)
         apart = F.softplus(_scored(h, drawn)).view(self.opposed, -1).sum(0) * opposed[known.client]
         each = self.weight * F.softplus(-_scored(h, known.ends)) + (1 - self.weight) * apart
         total = known.counts.clamp(min=1) * (self.weight + (1 - self.weight) * self.opposed * opposed)

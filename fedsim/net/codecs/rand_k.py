@@ -4,18 +4,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.net.floats import Array
-from fedsim.net.picked import Picked
+from fedsim.core.arrays import Array
+from fedsim.net.sparsifier import Sparsifier
 
 
 @dataclass(frozen=True)
-class RandK(Picked):
+class RandK(Sparsifier):
     """A `share` of each array's entries, drawn uniformly without replacement.
 
-    Their positions need not travel: the seed they are drawn from does, in 8 bytes, and the receiver draws them again.
-    So an entry costs its value's bytes only.  With `feedback` values are sent as they are and what was left out is
-    added to the next upload (Stich et al., NeurIPS 2018); without it they are multiplied by n / k, so that the upload
-    is unbiased (Wangni et al., NeurIPS 2018), with n / k times the second moment.
+    Their positions need not travel: the seed they are drawn from does, in 8 bytes, and the receiver draws
+    them again. So an entry costs its value's bytes only.  With `feedback` values are sent as they are and
+    what was left out is added to the next upload (Stich et al., NeurIPS 2018); without it they are multiplied
+    by n / k, so that the upload is unbiased (Wangni et al., NeurIPS 2018), with n / k times the second
+    moment.
     """
 
     def key_like(self, count: int) -> int:

@@ -4,18 +4,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsim.core.arrays import Array
 from fedsim.core.wire import Spec
-from fedsim.net.floats import Array
-from fedsim.net.picked import Picked
+from fedsim.net.sparsifier import Sparsifier
 
 
 @dataclass(frozen=True)
-class TopK(Picked):
+class TopK(Sparsifier):
     """The `share` of each array's entries of largest magnitude; ties go to the first, in row order.
 
-    An entry costs 4 bytes more than its value, for its position: at a share of 10 %, a fifth of a float32 array.  With
-    `feedback` (Stich et al., NeurIPS 2018) what was left out is added to the next upload before choosing; without it
-    the upload is biased towards the large entries.
+    An entry costs 4 bytes more than its value, for its position: at a share of 10 %, a fifth of a float32
+    array.  With `feedback` (Stich et al., NeurIPS 2018) what was left out is added to the next upload before
+    choosing; without it the upload is biased towards the large entries.
     """
 
     def key_like(self, count: int) -> Spec:

@@ -8,46 +8,41 @@ import numpy as np
 import simpy
 
 from fedsim.core.errors import UserError
-from fedsim.core.table import File, fault
-from fedsim.core.units import Seconds
+from fedsim.core.table import FilePath, fault
+from fedsim.core.units import Duration, Seconds
 from fedsim.net.effect import Drive, Effect, Network
-from fedsim.net.inputs import stretches
-from fedsim.net.inputs.stretches import Stretch
+from fedsim.net.measurements import stretches
+from fedsim.net.measurements.stretches import Stretch
 from fedsim.net.node import Nodes
-from fedsim.net.spells import Spells
+from fedsim.net.presence.offline_intervals import ExponentialIntervals
 
 
 @dataclass(frozen=True)
 class Churn(Effect):
     """Each client alternates between online and offline, independently: for exponential times, or as given in a table.
 
-    With means the clients start in the stationary state: each is online with probability online / (online + offline).
-    The table has the columns client, on_s and off_s, one line per stretch online (an empty off_s: for good); the
-    clients that it lists are offline at all other times; what those are that it does not list, `unlisted` says.  Not
-    modelled: hours of the day (`diurnal`), clients that fail together (`outage`), and with means clients that never
-    come back.
+    With means the clients start in the stationary state: each is online with probability online / (online +
+    offline). The table has the columns client, on_s and off_s, one line per stretch online (an empty off_s:
+    for good); the clients that it lists are offline at all other times; what those are that it does not list,
+    `unlisted` says.  Not modelled: hours of the day (`diurnal`), clients that fail together (`outage`), and
+    with means clients that never come back.
     """
 
-    drives: ClassVar[bool] = True
-    calm: ClassVar[bool] = True
+    changes_presence_only: ClassVar[bool] = True
 
-    online: Seconds | None = None  # mean time online
+    online: Duration | None = None  # mean time online
     offline: Seconds | None = None  # mean time offline; 0: clients stay online
-    table: File | None = None  # of online times, instead of the means
+    table: FilePath | None = None  # of online times, instead of the means
     unlisted: Literal["refuse", "online", "offline"] = "refuse"  # clients without a row in the table
 
     def __post_init__(self) -> None:
-        """Raise ValueError for means that make no sense or come with a table, UserError for an invalid table."""
+        """Raise ValueError unless either both means or a table are given, UserError for an invalid table."""
         if self.table is not None:
             if self.online is not None or self.offline is not None:
                 raise ValueError("churn: option 'table' says when clients are online; leave 'online' and 'offline' out")
             stretches.read(self.table)
         elif self.online is None or self.offline is None:
             raise ValueError("churn: give the mean times 'online' and 'offline', or a 'table'")
-        elif not (math.isfinite(self.online) and self.online > 0):
-            raise ValueError(f"churn: option 'online' is {self.online} s; it must be finite and above 0")
-        elif not (math.isfinite(self.offline) and self.offline >= 0):
-            raise ValueError(f"churn: option 'offline' is {self.offline} s; it must be finite and not negative")
 
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
         """Return the process that follows the table; UserError if it lists unknown clients.  With means, follow a plan.
@@ -70,7 +65,7 @@ class Churn(Effect):
                 )
             return self._follow(env, nodes, listed, lacking if self.unlisted == "offline" else [])
         if self.online and self.offline and len(nodes):
-            nodes.presence.follow(env, Spells(env.now, len(nodes), self.online, self.offline, rng))
+            nodes.presence.follow(env, ExponentialIntervals(env.now, len(nodes), self.online, self.offline, rng))
         return None
 
     def _follow(self, env: simpy.Environment, nodes: Nodes, listed: list[Stretch], never: list[int]) -> Drive:

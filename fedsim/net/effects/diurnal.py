@@ -2,15 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from heapq import heapify, heapreplace
 from typing import ClassVar
 
 import numpy as np
 import simpy
 
-from fedsim.core.units import Count, Fraction, Seconds
+from fedsim.core.units import Count, Duration, Fraction, PositiveFraction, Seconds
+from fedsim.net.disturbance import drive_all
 from fedsim.net.effect import Drive, Effect, Network
-from fedsim.net.node import Nodes
 
 DAY = 86_400.0
 
@@ -19,40 +18,30 @@ DAY = 86_400.0
 class Diurnal(Effect):
     """The share of clients online follows a cosine of one day between `trough` and `peak`.
 
-    At local time t it is p(t) = trough + (peak - trough) (1 + cos(2 pi (t - peak_at) / day)) / 2.  Each client has a
-    reluctance U, uniform on (0, 1), which is drawn again after exponential times of mean `every`, and is online while
-    U < p(t): so at any time it is online with probability p(t), exactly, and its states at two times that are s apart
-    are correlated by exp(-s / every).  Simulated time 0 is midnight of the first zone; each client is in one of `zones`
-    time zones, drawn uniformly, each of which is day / zones behind the one before.  Not modelled: weekends, curves of
-    other shapes, clients that are always more eager than others.
+    At local time t it is p(t) = trough + (peak - trough) (1 + cos(2 pi (t - peak_at) / day)) / 2.  Each
+    client has a reluctance U, uniform on (0, 1), which is drawn again after exponential times of mean
+    `every`, and is online while U < p(t): so at any time it is online with probability p(t), exactly, and its
+    states at two times that are s apart are correlated by exp(-s / every).  Simulated time 0 is midnight of
+    the first zone; each client is in one of `zones` time zones, drawn uniformly, each of which is day / zones
+    behind the one before.  Not modelled: weekends, curves of other shapes, clients that are always more eager
+    than others.
     """
 
-    drives: ClassVar[bool] = True
-    calm: ClassVar[bool] = True
+    changes_presence_only: ClassVar[bool] = True
 
-    peak: Fraction  # share online at the best time of the day
+    peak: PositiveFraction  # share online at the best time of the day
     trough: Fraction  # share online half a day from it
     peak_at: Seconds = 0.0  # local time of the peak, after midnight
-    every: Seconds = 3600.0  # mean time until a client's threshold for being online is drawn again
+    every: Duration = 3600.0  # mean time until a client's threshold for being online is drawn again
     zones: Count = 1  # time zones, evenly spread over a day
-    day: Seconds = DAY  # length of a day
+    day: Duration = DAY  # length of a day
 
     def __post_init__(self) -> None:
-        """Raise ValueError for shares outside [0, 1] or in the wrong order, and for times that make no sense."""
-        for name, share in (("peak", self.peak), ("trough", self.trough)):
-            if not 0 <= share <= 1:
-                raise ValueError(f"diurnal: option '{name}' is {share}; it must lie between 0 and 1")
-        if self.peak == 0:
-            raise ValueError("diurnal: option 'peak' is 0: no client would ever be online; give a share above 0")
+        """Raise ValueError for shares in the wrong order, and for a peak beyond the day."""
         if self.trough > self.peak:
             raise ValueError(f"diurnal: option 'trough' is {self.trough}, above the peak of {self.peak}; swap them")
-        for name, time in (("every", self.every), ("day", self.day)):
-            if not (math.isfinite(time) and time > 0):
-                raise ValueError(f"diurnal: option '{name}' is {time} s; it must be finite and above 0")
-        if not 0 <= self.peak_at < self.day:
+        if self.peak_at >= self.day:
             raise ValueError(f"diurnal: option 'peak_at' is {self.peak_at} s; it must lie within the day")
-        if self.zones < 1:
-            raise ValueError(f"diurnal: option 'zones' is {self.zones}; it must be at least 1")
 
     def share(self, local: float) -> float:
         """Return p, the probability of being online at that local time in seconds."""
@@ -61,12 +50,9 @@ class Diurnal(Effect):
             + (self.peak - self.trough) * (1 + math.cos(2 * math.pi * (local - self.peak_at) / self.day)) / 2
         )
 
-    def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
-        """Return the process that puts clients to sleep and wakes them."""
-        return self._days(env, network.nodes, rng) if len(network.nodes) else None
-
-    def _days(self, env: simpy.Environment, nodes: Nodes, rng: np.random.Generator) -> Drive:
-        count = len(nodes)
+    def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive:
+        """Put clients to sleep and wake them."""
+        nodes, count = network.nodes, len(network.nodes)
         peaks: list[float] = (self.peak_at + rng.integers(self.zones, size=count) * (self.day / self.zones)).tolist()
         widths = [self._width(reluctance) for reluctance in rng.random(count).tolist()]
         redrawn: list[float] = (env.now + rng.exponential(self.every, count)).tolist()
@@ -78,21 +64,18 @@ class Diurnal(Effect):
             (nodes.wake if online[client] else nodes.sleep)(client, self)
             return min(redrawn[client], now + change)
 
-        coming = [(place(client, env.now), client) for client in range(count)]
-        heapify(coming)
-        while True:
-            time, client = coming[0]
-            yield env.timeout(max(0.0, time - env.now))
+        def change(client: int, time: float) -> float:
+            """Draw the client's reluctance anew if that is due, else put it on or offline with the hour."""
             if time == redrawn[client]:
                 widths[client] = self._width(rng.random())
                 redrawn[client] = time + float(rng.exponential(self.every))
-                then = place(client, time)
-            else:
-                online[client] = not online[client]
-                (nodes.wake if online[client] else nodes.sleep)(client, self)
-                lasts = 2 * widths[client] if online[client] else self.day - 2 * widths[client]
-                then = min(redrawn[client], time + lasts)
-            heapreplace(coming, (then, client))
+                return place(client, time)
+            online[client] = not online[client]
+            (nodes.wake if online[client] else nodes.sleep)(client, self)
+            lasts = 2 * widths[client] if online[client] else self.day - 2 * widths[client]
+            return min(redrawn[client], time + lasts)
+
+        yield from drive_all(env, [place(client, env.now) for client in range(count)], change)
 
     def _width(self, reluctance: float) -> float:
         """Return the seconds before and after the peak in which a client of this reluctance is online."""

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -17,14 +16,7 @@ class Dropout(Effect):
     It stays online and may be asked again.  Not modelled: clients that drop out more often than others.
     """
 
-    limits_stay: ClassVar[bool] = True
-
     rate: Frequency  # mean number of departures per time of work; 0: none
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a rate that is negative or not finite."""
-        if not (math.isfinite(self.rate) and self.rate >= 0):
-            raise ValueError(f"dropout: option 'rate' is {self.rate} a second; it must be finite and not negative")
 
     def stay(self, rng: np.random.Generator) -> float:
         """Draw the seconds of work after which the client leaves."""

@@ -1,11 +1,10 @@
 """Loss: packets are lost independently of each other."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from fedsim.core.units import Fraction
+from fedsim.core.units import FractionBelowOne
 from fedsim.net.effect import Effect
 from fedsim.net.transfer import Transfer
 
@@ -17,17 +16,9 @@ class Loss(Effect):
     Not modelled: losses in bursts, and losses caused by a full queue.
     """
 
-    shapes: ClassVar[bool] = True
-
-    rate: Fraction = 0.0  # in both directions
-    up: Fraction | None = None  # towards the server, instead of `rate`
-    down: Fraction | None = None  # towards the client, instead of `rate`
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a rate outside [0, 1)."""
-        for name, value in (("rate", self.rate), ("up", self.up), ("down", self.down)):
-            if value is not None and not 0 <= value < 1:
-                raise ValueError(f"loss: option '{name}' is {value}; it must be at least 0 and below 1")
+    rate: FractionBelowOne = 0.0  # in both directions
+    up: FractionBelowOne | None = None  # towards the server, instead of `rate`
+    down: FractionBelowOne | None = None  # towards the client, instead of `rate`
 
     def shape(self, transfer: Transfer, rng: np.random.Generator) -> None:
         """Combine these losses with those of other effects, as independent events."""

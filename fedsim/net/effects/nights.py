@@ -1,18 +1,18 @@
 """Nights: clients are available when phones have been found idle, charging and on Wi-Fi, which is mostly at night."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import simpy
+from pydantic import Field
 
 from fedsim.core import seeds
 from fedsim.core.units import Seconds
-from fedsim.net.day_spells import DaySpells
-from fedsim.net.effect import Drive, Network
-from fedsim.net.grouping import NONE, Grouped
-from fedsim.net.inputs import days
-from fedsim.net.traits import Traits
+from fedsim.net.effect import Drive, Network, Traits
+from fedsim.net.measurements import days
+from fedsim.net.presence.grouping import NONE, Grouped
+from fedsim.net.presence.offline_intervals import MeasuredIntervals
 
 PLACES = 2**32  # numbers of groups' streams; those before are clients'
 
@@ -21,34 +21,30 @@ PLACES = 2**32  # numbers of groups' streams; those before are clients'
 class Nights(Grouped):
     """Each client is as available as a measured phone, drawn with replacement, on days drawn among that phone's three.
 
-    The tables and what is wrong with them are described in `fedsim/net/inputs/days.py`: 8.4 % of the time, 13 % at four
-    in the morning, 5.5 % in the early afternoon, in one stretch a day of two hours on average, and a third of the
-    phones never.  A client in a country has that country's time of day, any other the time of day of the run.
+    The tables and what is wrong with them are described in `fedsim/net/measurements/days.py`: 8.4 % of the
+    time, 13 % at four in the morning, 5.5 % in the early afternoon, in one stretch a day of two hours on
+    average, and a third of the phones never.  A client in a country has that country's time of day, any other
+    the time of day of the run.
 
-    With `groups` each client follows its group with the probability `strength`: all that do are online at the same
-    times, those of one phone that is drawn for the group, in the group's country or by the clock of the run.  Whatever
-    the strength, a client by itself is available as any phone is: what changes is who is available together.  Not
-    modelled: phones that are available for longer and have faster links or processors as well.
+    With `groups` each client follows its group with the probability `strength`: all that do are online at the
+    same times, those of one phone that is drawn for the group, in the group's country or by the clock of the
+    run.  Whatever the strength, a client by itself is available as any phone is: what changes is who is
+    available together.  Not modelled: phones that are available for longer and have faster links or
+    processors as well.
     """
 
-    drives: ClassVar[bool] = True
-    calm: ClassVar[bool] = True
+    changes_presence_only: ClassVar[bool] = True
 
     never: bool = True  # include the 146 of 440 phones that are never available
-    start: Seconds = 0.0  # time of day at which the run begins: UTC if clients have a country
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a start outside of a day, and for groups that make no sense."""
-        super().__post_init__()
-        if not 0 <= self.start < days.DAY:
-            raise ValueError(f"nights: option 'start' is {self.start:g} s; it must lie within the day, below 24 h")
+    # time of day at which the run begins: UTC if clients have a country
+    start: Annotated[Seconds, Field(lt=86_400)] = 0.0
 
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive | None:
         """Return the process that has clients follow their days; UserError if there are no such groups."""
         self.check_groups(network.traits)
         return self._process(env, network, *rng.integers(2**62, size=2).tolist()) if len(network.nodes) else None
 
-    def absences(self, now: float, traits: Traits, who: int, when: int) -> DaySpells:
+    def absences(self, now: float, traits: Traits, who: int, when: int) -> MeasuredIntervals:
         """Return the clients' absences; `who` is the key of what phones they are, `when` that of their days."""
         clients, groups = np.arange(len(traits.country)), self.members(traits)
         follows = (groups != NONE) & (seeds.uniforms(who, clients, count=2)[1] < self.strength)
@@ -59,7 +55,7 @@ class Nights(Grouped):
         zones = np.array([days.ahead()[code] if code else 0.0 for code in traits.country.tolist()])
         if self.groups == "labels":
             zones[follows] = 0.0  # such a group is of no country
-        return DaySpells(now, measured, drawn, streams, self.start + zones, when)
+        return MeasuredIntervals(now, measured, drawn, streams, self.start + zones, when)
 
     def _process(self, env: simpy.Environment, network: Network, who: int, when: int) -> Drive:
         # A process, since what clients hold is known only when a run begins

@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedsim.core.arrays import Ints
 from fedsim.core.errors import Problem, ScenarioError, UserError
 from fedsim.core.units import Count, Fraction, nearest
-from fedsim.net.inputs import graphs
-from fedsim.net.inputs.graphs import Pairs
+from fedsim.net.measurements import graphs
 from fedsim.net.topology import Layout, Route, Topology
 
 OPTIONS = {"ring": ("degree",), "regular": ("degree",), "erdos_renyi": ("degree", "p"), "barabasi_albert": ("m",)}
@@ -22,12 +22,13 @@ OPTIONS = {"ring": ("degree",), "regular": ("degree",), "erdos_renyi": ("degree"
 class Peers(Topology):
     """Neighbours send directly to each other, over the sender's uplink and the receiver's downlink.
 
-    The graph is `ring` (each client with its `degree` nearest, by number), `regular` (each client with `degree` others
-    at random; drawn again until it is connected), `erdos_renyi` (each pair with probability
-    `p`, or with the one that gives a mean `degree`; drawn again until it is connected), `barabasi_albert` (each new
-    client connects to `m` existing ones, in proportion to their degrees), or a CSV file of edges with the columns a and
-    b.  It must be connected.  Latency and jitter of both ends add up; losses at both ends are independent.  Not
-    modelled: graphs that change, links between networks, messages that are relayed.
+    The graph is `ring` (each client with its `degree` nearest, by number), `regular` (each client with
+    `degree` others at random; drawn again until it is connected), `erdos_renyi` (each pair with probability
+    `p`, or with the one that gives a mean `degree`; drawn again until it is connected), `barabasi_albert`
+    (each new client connects to `m` existing ones, in proportion to their degrees), or a CSV file of edges
+    with the columns a and b.  It must be connected.  Latency and jitter of both ends add up; losses at both
+    ends are independent.  Not modelled: graphs that change, links between networks, messages that are
+    relayed.
     """
 
     graph: str  # ring, regular, erdos_renyi, barabasi_albert, or a file
@@ -72,7 +73,7 @@ class Peers(Topology):
             )
         return _Peers(clients, graphs.neighbours(pairs, clients))
 
-    def _pairs(self, clients: int, rng: np.random.Generator) -> Pairs:
+    def _pairs(self, clients: int, rng: np.random.Generator) -> Ints:
         match self.graph:
             case "ring":
                 degree = self.degree or 2
@@ -91,7 +92,7 @@ class Peers(Topology):
             case _:
                 return graphs.from_file(Path(self.graph), clients)
 
-    def _regular(self, clients: int, degree: int, rng: np.random.Generator) -> Pairs:
+    def _regular(self, clients: int, degree: int, rng: np.random.Generator) -> Ints:
         self._below("degree", degree, clients)
         pairs = None if clients * degree % 2 else graphs.regular(clients, degree, rng)
         if pairs is None:
@@ -101,7 +102,7 @@ class Peers(Topology):
             raise ScenarioError([Problem("network.topology.degree", message)])
         return pairs
 
-    def _drawn(self, clients: int, p: float, rng: np.random.Generator) -> Pairs:
+    def _drawn(self, clients: int, p: float, rng: np.random.Generator) -> Ints:
         pairs = graphs.erdos_renyi(clients, p, rng)
         if pairs is None:
             name = "p" if self.degree is None else "degree"

@@ -1,7 +1,5 @@
 """Tree: edge aggregators stand between the clients and the server."""
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -14,14 +12,14 @@ from fedsim.net.topology import Layout, LinkSpec, Route, Topology, edge_node, ed
 
 
 @dataclass(frozen=True)
-class Tree(Topology):
+class EdgeTree(Topology):
     """Each client has one edge aggregator, which has a link of its own to the server.
 
-    A message between client and server is relayed by the edge on one TCP connection from end to end; client and edge,
-    edge and server can also talk with one another.  Edges are always online and lose nothing.  A client's latency is
-    that to its edge.  The links are "edge 0 ingress" and "edge 0 egress" towards the clients, "edge 0 uplink" and
-    "edge 0 downlink" towards the server, and so on for each edge.  Not modelled: more than one level of edges, clients
-    that change their edge, edges that talk with one another.
+    A message between client and server is relayed by the edge on one TCP connection from end to end; client
+    and edge, edge and server can also talk with one another.  Edges are always online and lose nothing.  A
+    client's latency is that to its edge.  The links are "edge 0 ingress" and "edge 0 egress" towards the
+    clients, "edge 0 uplink" and "edge 0 downlink" towards the server, and so on for each edge.  Not modelled:
+    more than one level of edges, clients that change their edge, edges that talk with one another.
     """
 
     edges: Count  # number of edge aggregators
@@ -34,15 +32,6 @@ class Tree(Topology):
 
     has_edges: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        """Raise ValueError for a latency that is negative or not finite, and for rates that are not above 0."""
-        if not (math.isfinite(self.latency) and self.latency >= 0):
-            raise ValueError(f"tree: option 'latency' is {self.latency} s; it must be finite and not negative")
-        for name in ("uplink", "downlink", "ingress", "egress"):
-            rate = getattr(self, name)
-            if rate is not None and not (math.isfinite(rate) and rate > 0):
-                raise ValueError(f"tree: option '{name}' is {rate} bit/s; it must be finite and above 0")
-
     def lay(self, clients: int, rng: np.random.Generator) -> Layout:
         """Return the layout; ScenarioError if an edge would have no client."""
         if self.edges > clients:
@@ -50,32 +39,13 @@ class Tree(Topology):
                 f"there are {self.edges} edges for {clients} clients; give at most {clients}, so that each has a client"
             )
             raise ScenarioError([Problem("network.topology.edges", message)])
-        links = {}
-        for edge in range(self.edges):
-            links[f"edge {edge} ingress"] = LinkSpec(self.ingress)
-            links[f"edge {edge} uplink"] = LinkSpec(self.uplink)
-            links[f"edge {edge} downlink"] = LinkSpec(self.downlink)
-            links[f"edge {edge} egress"] = LinkSpec(self.egress)
-        return _Tree(clients, links, self.edges, ASSIGN[self.assign](clients, self.edges, rng).tolist(), self.latency)
-
-
-def _contiguous(clients: int, edges: int, rng: np.random.Generator) -> np.ndarray:
-    return np.arange(clients) * edges // clients
-
-
-def _round_robin(clients: int, edges: int, rng: np.random.Generator) -> np.ndarray:
-    return np.arange(clients) % edges
-
-
-def _random(clients: int, edges: int, rng: np.random.Generator) -> np.ndarray:
-    return rng.permutation(_round_robin(clients, edges, rng))
-
-
-ASSIGN: dict[str, Callable[[int, int, np.random.Generator], np.ndarray]] = {
-    "contiguous": _contiguous,
-    "round_robin": _round_robin,
-    "random": _random,
-}
+        rates = {"ingress": self.ingress, "uplink": self.uplink, "downlink": self.downlink, "egress": self.egress}
+        links = {f"edge {edge} {way}": LinkSpec(rates[way]) for edge in range(self.edges) for way in rates}
+        numbers = np.arange(clients)
+        edge_of = numbers * self.edges // clients if self.assign == "contiguous" else numbers % self.edges
+        if self.assign == "random":
+            edge_of = rng.permutation(edge_of)
+        return _Tree(clients, links, self.edges, edge_of.tolist(), self.latency)
 
 
 class _Tree(Layout):

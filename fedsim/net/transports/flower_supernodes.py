@@ -1,24 +1,23 @@
 """Flower's SuperLink and SuperNodes: clients poll for work, and a process of its own does each piece of it.
 
-In one exchange the server leaves its message with the SuperLink; the client's SuperNode fetches it at its next poll,
-starts a ClientApp for it, takes over the reply and sends it; the ServerApp finds the reply at one of its own polls.
-The defaults were measured with Flower 1.41, `start` in deployed runs of fedsim: a process that imports torch takes
-2.7 s of a core, and three to five that start at the same time on two cores take 6 to 7 s.  A deployed run tells its
-own; clients that import no torch took 1.6 s.  The links are TCP's.  Flower's own requests took 8 kB down and 21 kB up a
-round and client beside a model of 307 kB, headers of packets included: `own_down` and `own_up` put such bytes on the
-wire, none by default.
+In one exchange the server leaves its message with the SuperLink; the client's SuperNode fetches it at its
+next poll, starts a ClientApp for it, takes over the reply and sends it; the ServerApp finds the reply at one
+of its own polls. The defaults were measured with Flower 1.41, `start` in deployed runs of fedsim: a process
+that imports torch takes 2.7 s of a core, and three to five that start at the same time on two cores take 6 to
+7 s.  A deployed run tells its own; clients that import no torch took 1.6 s.  The links are TCP's.  Flower's
+own requests took 8 kB down and 21 kB up a round and client beside a model of 307 kB, headers of packets
+included: `own_down` and `own_up` put such bytes on the wire, none by default.
 
-A message meets its client at any moment between two polls alike: it waits uniformly between 0 and `poll`, drawn from
-the run's seed for each client and message.  In a round that waits for all, the client counts for which wait and links
-together take longest.
+A message meets its client at any moment between two polls alike: it waits uniformly between 0 and `poll`,
+drawn from the run's seed for each client and message.  In a round that waits for all, the client counts for
+which wait and links together take longest.
 
-Not modelled: that a SuperNode's polls start over when it has sent a reply, so that waits of one client depend on each
-other; delays that grow with round trips or sizes; bytes of polls without work; messages that wait for a client
-that is offline (they are lost); TLS of its own (`network.tls_rtts`).
+Not modelled: that a SuperNode's polls start over when it has sent a reply, so that waits of one client depend
+on each other; delays that grow with round trips or sizes; bytes of polls without work; messages that wait for
+a client that is offline (they are lost); TLS of its own (`network.tls_rtts`).
 """
 
-import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from fedsim.core.units import Bytes, Seconds
@@ -37,16 +36,6 @@ class FlowerSupernodes(Transport):
     objects: Seconds = 0.8  # requests for the several objects of a model, half of them each way
     own_down: Bytes = 0  # that go with a download, beside it
     own_up: Bytes = 0  # that go with an upload
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for times that are not finite."""
-        for field in fields(self):
-            if not 0 <= getattr(self, field.name) < math.inf:
-                raise ValueError(f"{field.name}: must be finite and not negative")
-
-    def polling(self) -> float:
-        """Return the clients' interval."""
-        return self.poll
 
     def before(self, upload: bool) -> float:
         """Return the hand-over of a reply, and the requests for the objects of either direction."""

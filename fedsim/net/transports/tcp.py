@@ -11,15 +11,3 @@ class Tcp(Transport):
     """Adds nothing to the times of the links."""
 
     plain: ClassVar[bool] = True
-
-    def polling(self) -> float:
-        """Return 0: the server sends at once."""
-        return 0.0
-
-    def before(self, upload: bool) -> float:
-        """Return 0."""
-        return 0.0
-
-    def after(self, upload: bool) -> float:
-        """Return 0."""
-        return 0.0

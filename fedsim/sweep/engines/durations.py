@@ -15,15 +15,15 @@ from typing import Any
 from fedsim.core import units
 from fedsim.scenario.schema import Point, Scenario
 
-Kind = tuple[str, str, str, str, bool]
+PointKind = tuple[str, str, str, str, bool]
 
 
 @dataclass
 class Durations:
     """Host seconds of the points that have ended, by kind."""
 
-    _spent: dict[Kind, tuple[float, float]] = field(default_factory=dict)  # seconds, and the work done in them
-    _known: dict[str, tuple[Kind, float]] = field(default_factory=dict)  # by a point's id; asked again and again
+    _spent: dict[PointKind, tuple[float, float]] = field(default_factory=dict)  # seconds, and the work done in them
+    _known: dict[str, tuple[PointKind, float]] = field(default_factory=dict)  # by a point's id; asked again and again
 
     def rank(self, point: Point, follows: bool) -> tuple[float, float]:
         """Return the predicted seconds of a point, infinite if no point of its kind has ended, and its work."""
@@ -40,13 +40,13 @@ class Durations:
         seconds, done = self._spent.get(key, (0.0, 0.0))
         self._spent[key] = seconds + took, done + work
 
-    def _of(self, point: Point) -> tuple[Kind, float]:
+    def _of(self, point: Point) -> tuple[PointKind, float]:
         if point.id not in self._known:
             self._known[point.id] = kind_of(point.scenario), work_of(point.scenario)
         return self._known[point.id]
 
 
-def kind_of(scenario: Scenario) -> Kind:
+def kind_of(scenario: Scenario) -> PointKind:
     """Return what points must have in common to be compared by their work."""
     parts = scenario.algorithm, scenario.data.dataset if scenario.data else None, scenario.model, scenario.protocol
     algorithm, dataset, model, protocol = ("" if part is None else part.name for part in parts)

@@ -1,182 +1,137 @@
-"""Run points on this machine: in this process, or in a few workers that import torch once.
+"""Simulate runs on this machine: in this process, or in a few workers that import torch once.
 
-Every worker is a pool of one with its own pipe: when it dies, exactly one point is lost, and no other worker notices or
-shares a lock with it.  Workers ignore Ctrl-C, which this process handles.  They end when this process ends or the
-engine is closed; until then they wait for further points, with torch imported.  GPUs are not assigned: workers on one
-GPU compete for its memory.
+Every worker has a pipe of its own: when it dies, exactly one run is lost, and no other worker notices or shares a lock
+with it.  Workers ignore Ctrl-C, which this process handles.  They end when this process ends or the engine is closed;
+until then they wait for further runs, with torch imported.  GPUs are not assigned: workers on one GPU compete for its
+memory.
 
 A worker imports Python's own modules from Python alone, and everything else from where this process does: Python would
-have it search the working folder first, which may be a stranger's.
+have it search the working folder first, which may hold untrusted files.
 """
 
 import importlib
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import connection, get_context, parent_process
-from multiprocessing.process import BaseProcess
-from typing import Any, Self
+from typing import Any
 
-from fedsim.core.progress import Progress
+from fedsim.core.progress import BEGUN, Progress
 from fedsim.scenario.schema import Point
-from fedsim.sweep.engines.queue import Died, Queue
+from fedsim.sweep.engines.queue import Died, PointJob, Queue
 
-Report = Callable[[Progress], None]
-Job = Callable[[Point, Report], Any]  # module-level, or a partial of such: it travels to the workers
-PATIENCE = 0.1  # seconds between two polls of the workers
-REPORT_EVERY = 0.2  # seconds between two reports of a worker
+PATIENCE = 0.1  # seconds after which a wait for the workers lets Ctrl-C through
 SAFE = "PYTHONSAFEPATH"  # by which Python searches neither the working folder nor that of a script
 
 
 @dataclass
-class Local:
-    """Run points in `jobs` processes, with one job in this one.  A context manager: leaving it ends the workers."""
+class Local(AbstractContextManager["Local"]):
+    """Simulate runs in `jobs` processes, with one job in this one.  A context manager: leaving it ends the workers."""
 
     jobs: int
-    prepare: str = "fedsim.point.run"  # the module that each worker imports before its first point
-    _slots: "list[Slot]" = field(default_factory=list, init=False, repr=False)
-
-    def __enter__(self) -> Self:
-        """Start nothing yet; workers start when points need them."""
-        return self
+    prepare: str = "fedsim.point.run"  # the module that each worker imports before its first run
+    _workers: "list[WorkerProcess]" = field(default_factory=list, init=False, repr=False)
 
     def __exit__(self, *_: object) -> None:
         """End the workers."""
         self.close()
 
     def close(self) -> None:
-        """End the workers at once; further points start new ones."""
-        for slot in self._slots:
-            slot.kill()
-        self._slots.clear()
+        """End the workers at once; further runs start new ones."""
+        self._end(self._workers)
 
     def work(
-        self, points: Sequence[Point], job: Job, report: Callable[[Point, Progress], None]
+        self, points: Sequence[Point], job: PointJob, report: Callable[[Point, Progress], None]
     ) -> Generator[tuple[Point, Any], None, None]:
-        """Yield each point with what the job returned, or `Died`, as they end.
+        """Yield each run with what the job returned, or `Died`, as they end.
 
         Leaving the loop early ends the busy workers; the idle ones wait for the next call.
         """
-        return self._here(points, job, report) if self.jobs == 1 else self._pool(points, job, report)
-
-    def _here(
-        self, points: Sequence[Point], job: Job, report: Callable[[Point, Progress], None]
-    ) -> Generator[tuple[Point, Any], None, None]:
+        if self.jobs > 1:
+            yield from self._in_workers(points, job, report)
+            return
         for point in points:
-            report(point, Progress(0.0, 0.0, None, 0))
-            yield point, job(point, lambda progress, point=point: report(point, progress))  # type: ignore[misc]
+            report(point, BEGUN)
+            yield point, job(point, partial(report, point))
 
-    def _pool(
-        self, points: Sequence[Point], job: Job, report: Callable[[Point, Progress], None]
+    def _in_workers(
+        self, points: Sequence[Point], job: PointJob, report: Callable[[Point, Progress], None]
     ) -> Generator[tuple[Point, Any], None, None]:
-        queue, slots = Queue(points), self._slots
-        slots += [Slot(self.prepare) for _ in range(min(self.jobs, len(points)) - len(slots))]
+        queue, workers = Queue(points, report), self._workers
         try:
-            while queue or any(slot.point for slot in slots):
-                for slot in slots:
-                    if slot.point is None and queue.ready:
-                        report(slot.begin(queue.next(), job), Progress(0.0, 0.0, None, 0))
-                wait([slot.future for slot in slots if slot.future], timeout=PATIENCE, return_when=FIRST_COMPLETED)
-                for slot in slots:
-                    for progress in slot.received():
-                        if slot.point:
-                            report(slot.point, progress)
-                    if slot.future and slot.future.done():
-                        point, result = slot.end()
-                        over = queue.ended(point, result)
-                        if not over:
-                            report(point, result.again())
-                        yield from over
+            while queue or any(worker.point for worker in workers):
+                self._end([worker for worker in workers if not (worker.point or worker.process.is_alive())])
+                idle = [worker for worker in workers if not worker.point]
+                while queue.ready and (idle or len(workers) < self.jobs):
+                    if not idle:
+                        idle = [WorkerProcess(self.prepare)]
+                        workers += idle
+                    point = queue.next()
+                    idle.pop(0).begin(point, job)
+                    report(point, BEGUN)
+                connection.wait([worker.pipe for worker in workers if worker.point], PATIENCE)
+                for worker in workers:
+                    for point, message in worker.received():
+                        if isinstance(message, Progress):
+                            report(point, message)
+                        else:
+                            yield from queue.ended(point, message)
         finally:
-            for slot in slots:
-                if slot.point:
-                    slot.kill()
+            self._end([worker for worker in workers if worker.point])
+
+    def _end(self, workers: "Sequence[WorkerProcess]") -> None:
+        for worker in [*workers]:
+            worker.kill()
+            self._workers.remove(worker)
 
 
-@dataclass
-class Slot:
-    """One worker, replaced by another if it dies."""
+class WorkerProcess:
+    """A process for one run at a time."""
 
-    prepare: str
-    point: Point | None = None
-    future: "Future[Any] | None" = None
-    _pool: ProcessPoolExecutor | None = None
-    _receiver: "connection.Connection[Any, Any] | None" = None
-    _workers: list[BaseProcess] = field(default_factory=list)
-
-    def begin(self, point: Point, job: Job) -> Point:
-        """Hand the point to the worker, starting one if needed, and return the point."""
-        try:
-            self._submit(point, job)
-        except BrokenProcessPool:  # the worker died while idle
-            self.kill()
-            self._submit(point, job)
-        self.point = point
-        return point
-
-    def _submit(self, point: Point, job: Job) -> None:
-        sender = None
+    def __init__(self, prepare: str) -> None:
+        """Start the process, which imports a module before its first run."""
+        context = get_context("spawn")
+        self.point: Point | None = None
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=_serve, args=(prepare, other))
         with _ignoring_interrupts(), _working_folder_left_out():  # the worker inherits both
-            if self._pool is None:
-                context = get_context("spawn")
-                self._receiver, sender = context.Pipe(duplex=False)
-                self._pool = ProcessPoolExecutor(1, context, _settle_in, (self.prepare, sender))
-            self.future = self._pool.submit(_run, job, point)
-        self._workers = list((self._pool._processes or {}).values())
-        if sender is not None:
-            sender.close()  # only the worker holds it now, so its death is an end of file
+            self.process.start()
+        other.close()  # only the worker holds it now, so its death is an end of file
 
-    def received(self) -> Iterator[Progress]:
-        """Yield what the worker has reported since the last call."""
-        try:
-            while self._receiver and self._receiver.poll():
-                yield self._receiver.recv()
-        except (EOFError, OSError):
-            return  # the worker has died, which its future shows too
+    def begin(self, point: Point, job: PointJob) -> None:
+        """Hand the run to the process."""
+        self.point = point
+        with suppress(OSError):  # it has just died, which `received` will notice
+            self.pipe.send((job, point))
 
-    def end(self) -> tuple[Point, Any]:
-        """Return the point that has ended and its result, and free the slot."""
-        point, future = self.point, self.future
-        for _ in self.received():
-            pass  # or it would count for the next point
-        assert point is not None
-        assert future is not None
-        self.point = self.future = None
-        try:
-            return point, future.result()
-        except BrokenProcessPool:
-            reason = self._why_it_died()
-            self.kill()
-            return point, Died(reason)
+    def received(self) -> Iterator[tuple[Point, Any]]:
+        """Yield the run's progress since the last call, and its result once it has ended: `Died` if its process has."""
+        while point := self.point:
+            try:
+                if not self.pipe.poll():
+                    return
+                message = self.pipe.recv()
+            except (EOFError, OSError):
+                message = Died(self._why_it_died())
+                self.process.kill()
+            if not isinstance(message, Progress):
+                self.point = None
+            yield point, message
 
     def kill(self) -> None:
-        """End the worker at once."""
-        self.point = self.future = None
-        if self._pool is None:
-            return
-        for worker in self._workers:
-            if worker.is_alive():
-                worker.kill()
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        if self._receiver:
-            self._receiver.close()
-        self._pool, self._receiver, self._workers = None, None, []
+        """End the process at once."""
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+        self.point = None
 
     def _why_it_died(self) -> str:
-        # The pool's own thread reaps the worker too, and the second to ask gets "no such child" until the first has
-        # stored the exit code: ask until it is there.
-        code, until = None, time.monotonic() + 5
-        while code is None and time.monotonic() < until:
-            code = next((worker.exitcode for worker in self._workers if worker.exitcode), None)
-            if code is None:
-                time.sleep(PATIENCE / 10)
-        if code is None:
+        self.process.join(5)
+        if not (code := self.process.exitcode):
             return "its worker process ended"
         if code > 0:
             return f"its worker process ended with exit code {code}"
@@ -185,15 +140,15 @@ class Slot:
         return f"its worker process was ended by signal {name}{memory}"
 
 
-_sender: "connection.Connection[Any, Any] | None" = None  # a worker's pipe to its parent; the initialiser's only legacy
-
-
-def _settle_in(module: str, sender: "connection.Connection[Any, Any]") -> None:
-    global _sender
-    _sender = sender
+def _serve(module: str, pipe: "connection.Connection[Any, Any]") -> None:
+    """Simulate the runs that come through the pipe, and send back their progress and results."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    importlib.import_module(module)
+    with suppress(EOFError):  # at the end of the parent
+        while True:
+            job, point = pipe.recv()
+            importlib.import_module(module)
+            pipe.send(job(point, pipe.send))
 
 
 def _end_with_parent() -> None:
@@ -201,19 +156,6 @@ def _end_with_parent() -> None:
     if parent is not None:
         connection.wait([parent.sentinel])
         os._exit(1)
-
-
-def _run(job: Job, point: Point) -> Any:
-    last = -REPORT_EVERY
-
-    def report(progress: Progress) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if _sender is not None and now - last >= REPORT_EVERY:
-            last = now
-            _sender.send(progress)
-
-    return job(point, report)
 
 
 @contextmanager
@@ -234,12 +176,10 @@ def _working_folder_left_out() -> Iterator[None]:
 
     They do so before they get the path of this process, which then replaces theirs.
     """
-    before = os.environ.get(SAFE)
+    before = {name: value for name, value in os.environ.items() if name == SAFE}
     os.environ[SAFE] = "1"
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[SAFE]
-        else:
-            os.environ[SAFE] = before
+        del os.environ[SAFE]
+        os.environ.update(before)

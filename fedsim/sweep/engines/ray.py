@@ -21,12 +21,10 @@ from typing import Any, Self
 
 from fedsim.core import kernels
 from fedsim.core.errors import UserError
-from fedsim.core.progress import Progress
+from fedsim.core.progress import BEGUN, Progress
 from fedsim.scenario.schema import Point
-from fedsim.sweep.engines.queue import Died, Queue
+from fedsim.sweep.engines.queue import Died, PointJob, Queue
 
-Report = Callable[[Progress], None]
-Job = Callable[[Point, Report], Any]  # module-level, or a partial of such: it travels to the workers
 OWN = "local"  # Ray's address for a new Ray on this machine
 PATIENCE = 0.2  # seconds between two looks at the tasks
 GRACE = 10.0  # seconds in which cancelled tasks must end
@@ -65,7 +63,7 @@ class Ray:
             loaded().shutdown()
 
     def work(
-        self, points: Sequence[Point], job: Job, report: Callable[[Point, Progress], None]
+        self, points: Sequence[Point], job: PointJob, report: Callable[[Point, Progress], None]
     ) -> Generator[tuple[Point, Any], None, None]:
         """Yield each point with what the job returned, or `Died`, as they end; leaving the loop cancels the others.
 
@@ -75,23 +73,26 @@ class Ray:
             return
         ray, reports = loaded(), self._connected()
         task = ray.remote(num_cpus=1, num_gpus=self.gpus, max_retries=0)(_run)
-        queue, running = Queue(points), dict[Any, Point]()
+        queue, running = Queue(points, report), dict[Any, Point]()
         try:
             while queue or running:
                 while queue.ready and (self.jobs is None or len(running) < self.jobs):
                     point = queue.next()
                     running[task.remote(job, point, reports)] = point
                 ended, _ = ray.wait([*running], timeout=PATIENCE)
-                latest = self._latest(reports)
+                try:
+                    latest = ray.get(reports.latest.remote(), timeout=GRACE)
+                except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+                    latest = {}  # its machine is gone or busy: points go on without progress
                 for point in running.values():
                     if point.id in latest:
                         report(point, latest[point.id])
                 for ref in ended:
-                    point, result = running.pop(ref), _result(ray, ref)
-                    over = queue.ended(point, result)
-                    if not over:
-                        report(point, result.again())
-                    yield from over
+                    yield from queue.ended(running.pop(ref), _result(ray, ref))
+        except KeyboardInterrupt:
+            self.close()  # which ends its tasks; where one is cancelled in an interrupt, Ray 2.60 may abort the process
+            running.clear()
+            raise
         finally:
             for ref in running:
                 ray.cancel(ref, force=True)
@@ -101,8 +102,10 @@ class Ray:
     def _connected(self) -> Any:
         if self._reports is None:
             ray, address = loaded(), self.address or os.environ.get("RAY_ADDRESS") or OWN
-            own = {"num_cpus": self.jobs or os.cpu_count(), "include_dashboard": False, "object_store_memory": ROOM}
+            options = {"num_cpus": self.jobs or os.cpu_count(), "include_dashboard": False, "object_store_memory": ROOM}
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else Ray reports to its makers
+            # The environment of workers is that of their machine.
+            variables = {"env_vars": {kernels.NATIVE: "1"}} if kernels.native() else None
             try:
                 if address != OWN:
                     _check_address(address)
@@ -110,7 +113,7 @@ class Ray:
                 with _silent(ray), nullcontext() if self.plugins else chdir(sysconfig.get_path("stdlib")):
                     ray.init(
                         address, log_to_driver=False, logging_level=logging.CRITICAL,
-                        runtime_env=_variables(), **own if address == OWN else {},
+                        runtime_env=variables, **options if address == OWN else {},
                     )  # fmt: skip
             except (OSError, RuntimeError, ValueError) as error:
                 raise UserError(_unreachable(address, error)) from None
@@ -119,19 +122,11 @@ class Ray:
         return self._reports
 
     def _refuse_gpus(self, ray: Any) -> None:
-        there = ray.cluster_resources().get("GPU", 0.0)
-        if self.gpus > there:
+        known = ray.cluster_resources().get("GPU", 0.0)
+        if self.gpus > known:
             ray.shutdown()
-            message = f"Ray has {there:g} GPUs, and each point asks for {self.gpus:g}"
-            raise UserError(f"{message}: give a smaller --gpus-per-point, or leave it out")
-
-    def _latest(self, reports: Any) -> dict[str, Progress]:
-        ray = loaded()
-        try:
-            latest: dict[str, Progress] = ray.get(reports.latest.remote(), timeout=GRACE)
-        except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
-            return {}  # its machine is gone or busy: points go on without progress
-        return latest
+            message = f"Ray has {known:g} GPUs, and each run asks for {self.gpus:g}"
+            raise UserError(f"{message}: give a smaller --gpus-per-run, or leave it out")
 
 
 class Reports:
@@ -161,14 +156,9 @@ def loaded() -> Any:
     return ray
 
 
-def _variables() -> dict[str, dict[str, str]] | None:
-    """Return what workers must be told, whose environment is that of their machine."""
-    return {"env_vars": {kernels.NATIVE: "1"}} if kernels.native() else None
-
-
-def _run(job: Job, point: Point, reports: Any) -> Any:
+def _run(job: PointJob, point: Point, reports: Any) -> Any:
     report = partial(reports.report.remote, point.id)
-    report(Progress(0.0, 0.0, None, 0))
+    report(BEGUN)
     return job(point, report)
 
 

@@ -1,23 +1,27 @@
-"""`--init FOLDER`: write a small study to start from, copied from the files beside this module.
+"""`--init FOLDER`: write a small study to start from, of an algorithm or of a network, copied from the files here.
 
 Files that end in `.txt` here become Python modules of the user, outside this project's packages.
 """
 
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from fedsim.core.errors import UserError
 
-FILES = {  # where each goes in the new folder: its template
-    "scenario.yaml": "scenario.yaml",
-    "clients.csv": "clients.csv",
-    "own/momentum.py": "momentum.txt",
+STUDIES = {  # where each file of a study goes in the new folder: its template
+    "algorithm": {"scenario.yaml": "scenario.yaml", "clients.csv": "clients.csv", "own/momentum.py": "momentum.txt"},
+    "module": {"scenario.yaml": "module.yaml", "own/net.py": "net.txt"},
 }
-NEXT = """{folder} holds a small study:
+HOLDS = {
+    "algorithm": """{folder} holds a small study:
   scenario.yaml     what is run, with comments
   clients.csv       the clients: their links, delays and speeds
-  own/momentum.py   an algorithm to change, named own.momentum in the scenario
+  own/momentum.py   an algorithm to change, named own.momentum in the scenario""",
+    "module": """{folder} holds a small study of a network of your own:
+  scenario.yaml     what is run, with comments
+  own/net.py        the network, a torch.nn.Module, named own.net.Net in the scenario""",
+}
+RUN = """
 
 Run it (some seconds):
   cd {folder}
@@ -25,19 +29,28 @@ Run it (some seconds):
 
 Then change a value and run it again. Look before you run:
   python -m fedsim scenario.yaml --explain
-  python -m fedsim --list                   what else scenarios can name
-  python -m fedsim --list algorithm power   the options of one"""
+  python -m fedsim --list                     what else scenarios can name
+"""
+LAST = {
+    "algorithm": """  python -m fedsim --list algorithm power     the options of one""",
+    "module": """  python -m fedsim --list model own.net.Net   the options of your network
+
+Each run keeps the trained weights, model.pt in its folder. In Python:
+  from fedsim import simulate
+  result = simulate("scenario.yaml")
+  net = result.module(result.runs["run"][0])""",
+}
 
 
-def write(folder: Path) -> str:
-    """Write the study into a folder, which is created, and return what to do next.
+def write(folder: Path, study: str = "algorithm") -> str:
+    """Write a study into a folder, which is created, and return what to do next.
 
     Raises UserError if a file exists already or the folder cannot be written; then nothing is written.
     """
-    there = [name for name in FILES if (folder / name).exists() or (folder / name).is_symlink()]
-    if there:
-        raise UserError(f"--init {folder}: {', '.join(there)} is there already; give another folder")
-    texts = {name: _template(template).read_text(encoding="utf-8") for name, template in FILES.items()}
+    templates = STUDIES[study]
+    if existing := [name for name in templates if (folder / name).exists() or (folder / name).is_symlink()]:
+        raise UserError(f"--init {folder}: {', '.join(existing)} is there already; give another folder")
+    texts = {name: (files(__name__) / template).read_text(encoding="utf-8") for name, template in templates.items()}
     written: list[Path] = []
     try:
         for name, text in texts.items():
@@ -50,8 +63,4 @@ def write(folder: Path) -> str:
         for path in written:
             path.unlink(missing_ok=True)
         raise UserError(f"--init {folder}: cannot be written ({error.strerror}); give another folder") from None
-    return NEXT.format(folder=folder)
-
-
-def _template(name: str) -> Traversable:
-    return files(__name__) / name
+    return f"{HOLDS[study]}{RUN}{LAST[study]}".format(folder=folder)

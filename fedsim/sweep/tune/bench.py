@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedsim.core.progress import Progress
-from fedsim.point.attempt import Row, Run
+from fedsim.point.attempt import RunPoint, SummaryRow
 from fedsim.scenario.schema import Point
 from fedsim.sweep.display import Display
-from fedsim.sweep.runner import Engine, Sweep
+from fedsim.sweep.engines.choose import Engine
+from fedsim.sweep.runner import Sweep
 
 
 @dataclass
-class Bench:
+class TrialRunner:
     """The folder of trials, the text of their scenario, and the display of their progress.
 
     It is the watcher of the search's sweeps, and forwards what concerns the search as a whole.
@@ -25,17 +26,17 @@ class Bench:
     out: Path
     given: str
     data: Path
-    run_point: Run
+    run_point: RunPoint
     engine: Engine
     display: Display
     fresh: bool = False
     following: bool = True
     plugins: bool = True
-    rows: dict[str, Row] = field(default_factory=dict)
-    _reasons: list[str] = field(default_factory=list)  # why trials run again, as shown
+    rows: dict[str, SummaryRow] = field(default_factory=dict)
+    _reasons: list[str] = field(default_factory=list)  # why trials are repeated, as shown
     _points: dict[str, Point] = field(default_factory=dict)  # those that did not fail
 
-    def run(self, points: Sequence[Point]) -> dict[str, Row]:
+    def run(self, points: Sequence[Point]) -> dict[str, SummaryRow]:
         """Run new points, and return the rows of all points so far by id.
 
         Raises UserError as a sweep does: if the folder cannot be used, or the first points show a mistake.
@@ -48,7 +49,7 @@ class Bench:
             sweep = Sweep(whole, self.given, self.out, self.data, self.following, self.plugins)
             ended = sweep.run(self.run_point, self.engine, self, self.fresh)
             self.fresh = False
-            self.rows |= {row["point"]: row for row in ended}
+            self.rows |= {point.id: row for point, row in zip(whole, ended, strict=True)}
             self._points |= {id: point for id, point in new.items() if self.rows[id]["status"] != "failed"}
         return self.rows
 
@@ -60,13 +61,13 @@ class Bench:
         """Forward the progress of a point."""
         self.display.progressed(point, progress)
 
-    def ended(self, point: Point, row: Row, message: str) -> None:
+    def ended(self, point: Point, row: SummaryRow, message: str) -> None:
         """Forward the end of a point."""
         self.display.ended(point, row, message)
 
     def note(self, text: str) -> None:
-        """Forward why points run again, once for each reason; other notes concern later trials of an earlier search."""
-        _, again, reason = text.partition(" again: ")
+        """Forward why runs are repeated, once a reason; other notes concern later trials of an earlier search."""
+        _, again, reason = text.partition(" repeated: ")
         if again and reason not in self._reasons:
             self._reasons.append(reason)
-            self.display.note(f"trials run again: {reason}")
+            self.display.note(f"trials are repeated: {reason}")

@@ -14,8 +14,9 @@ from typing import Any
 
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.span import Span
-from fedsim.scenario import find, grid, stated
+from fedsim.scenario import grid
 from fedsim.scenario.part import Part
+from fedsim.scenario.parts import find, options
 from fedsim.scenario.schema import Point, Scenario
 
 Options = Mapping[str, Any]
@@ -38,8 +39,8 @@ class Entry:
 
     def with_options(self, options: Options) -> Part:
         """Return the entry with these options in place of those written."""
-        own = {name: value for name, value in options.items() if name != RATE}
-        return Part(name=self.part.name, options={**self.part.options, **own})
+        changed = {name: value for name, value in options.items() if name != RATE}
+        return Part(name=self.part.name, options={**self.part.options, **changed})
 
     def lowest(self) -> Options:
         """Return the start of every tuned option's span."""
@@ -68,30 +69,30 @@ def entries(points: Sequence[Point], rate: bool = False) -> list[Entry]:
     parts = [_part(group[0]) for group in groups.values()]
     labels = grid.labels([part.model_dump() for part in parts])
     labelled = zip(parts, labels, groups.values(), strict=True)
-    found = [_entry(part, str(label), group, rate) for part, label, group in labelled]
-    if not any(entry.spans for entry in found):
+    entries = [_entry(part, str(label), group, rate) for part, label, group in labelled]
+    if not any(entry.spans for entry in entries):
         message = f"none of {', '.join(labels)} has an option to tune (its class names them in `tunes`)"
         raise ScenarioError([Problem("algorithm", f"{message}; --tune-lr tunes the clients' learning rate")])
-    _refuse_twins(found)
-    return found
+    _refuse_twins(entries)
+    return entries
 
 
 def key(part: Part) -> str:
     """Return a text that two algorithms share if they are equal, whichever defaults are written out."""
-    return json.dumps([part.name, stated.bare("algorithm", part.name, part.options)], sort_keys=True, default=str)
+    return json.dumps([part.name, options.bare("algorithm", part).options], sort_keys=True, default=str)
 
 
 def _entry(part: Part, label: str, points: Sequence[Point], rate: bool) -> Entry:
     algorithm = find.build("algorithm", part)
     if not algorithm.learns:
-        raise ScenarioError(
-            [Problem("algorithm", f"{part.name!r} learns nothing, so there is nothing to score; leave it out")]
-        )
+        message = f"{part.name!r} learns nothing, so there is nothing to score; leave it out"
+        raise ScenarioError([Problem("algorithm", message)])
     spans: dict[str, Span] = {**algorithm.tunable()}
     written = {name: getattr(algorithm, name) for name in spans}
     if rate:
-        written[RATE] = _rate(label, points)
-        spans[RATE] = _around(written[RATE])
+        written[RATE] = rate_now = _rate(label, points)
+        low, high = (float(f"{value:.3g}") for value in (rate_now / AROUND, rate_now * AROUND))
+        spans[RATE] = Span(low, high, log=True)
     return Entry(part, label, spans, written, tuple(points))
 
 
@@ -104,16 +105,10 @@ def _rate(label: str, points: Sequence[Point]) -> float:
     return rates.pop()
 
 
-def _around(rate: float) -> Span:
-    """Return the span from a tenth of a rate to ten times it."""
-    low, high = (float(f"{value:.3g}") for value in (rate / AROUND, rate * AROUND))
-    return Span(low, high, log=True)
-
-
 def _part(point: Point) -> Part:
     part = point.scenario.algorithm
     assert part is not None
-    return Part(name=part.name, options=stated.bare("algorithm", part.name, part.options))
+    return options.bare("algorithm", part)
 
 
 def _refuse_what_cannot_be_scored(points: Sequence[Point]) -> None:
@@ -133,9 +128,9 @@ def rate_of(scenario: Scenario, rate: float) -> dict[str, Any]:
     return {"training": scenario.training.model_copy(update={"lr": rate})}
 
 
-def _refuse_twins(found: Sequence[Entry]) -> None:
+def _refuse_twins(entries: Sequence[Entry]) -> None:
     seen: dict[str, Entry] = {}
-    for entry in found:
+    for entry in entries:
         first = seen.setdefault(key(entry.with_options(entry.lowest())), entry)
         if first is not entry:
             message = f"{first.label} and {entry.label} differ only in tuned options; keep one of them"

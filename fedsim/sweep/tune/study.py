@@ -11,23 +11,23 @@ whose first SAME gave the same results bit for bit, as replay does where no peri
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from fedsim.core import seeds
 from fedsim.core.errors import UserError
 from fedsim.core.span import Span
+from fedsim.point.attempt import SummaryRow
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Point
 from fedsim.sweep.tune.entries import Entry, Options
 
 SAME = 3  # trials with the same results, after which an entry's options are taken to change nothing
-HOST = ("point", "options", "real_seconds", "followed")  # columns of a row that say nothing of what was learned
-Row = dict[str, Any]
-Run = Callable[[Sequence[Point]], Mapping[str, Row]]
+HOST = ("run", "options", "real_seconds", "followed")  # columns of a row that say nothing of what was learned
 
 
 @dataclass(frozen=True)
-class Trial:
+class TuningTrial:
     """One trial of an entry: its number from 1, the options tried, how many points, how many failed, and the value.
 
     The value is AM on validation data, averaged over the points; None if a point has none.
@@ -47,13 +47,9 @@ class Trial:
 
 
 def search(
-    entries: Sequence[Entry],
-    trials: int,
-    seed: int,
-    run: Run,
-    report: Callable[[list[Trial]], None],
-    ends: Callable[[Entry], None],
-) -> None:
+    entries: Sequence[Entry], trials: int, seed: int, run: Callable[[Sequence[Point]], Mapping[str, SummaryRow]],
+    report: Callable[[list[TuningTrial]], None], ends: Callable[[Entry], None],
+) -> None:  # fmt: skip
     """Try every entry `trials` times, reporting each round as it ends; `run` returns the rows of points by id.
 
     `ends` is called with an entry whose options change nothing, which gets no further trials.
@@ -67,10 +63,10 @@ def search(
             return
         chosen = [proposals[entry.label].ask(number) for entry in tried]
         points = [entry.trial(*choice) for entry, choice in zip(tried, chosen, strict=True)]
-        rows = run([point for own in points for point in own])
+        rows = run([*chain.from_iterable(points)])
         ended = [
-            judged(entry, number, *choice, [rows[point.id] for point in own])
-            for entry, choice, own in zip(tried, chosen, points, strict=True)
+            judged(entry, number, *choice, [rows[point.id] for point in of_trial])
+            for entry, choice, of_trial in zip(tried, chosen, points, strict=True)
         ]
         for trial in ended:
             proposals[trial.entry.label].tell(trial)
@@ -82,20 +78,17 @@ def search(
                 ends(entry)
 
 
-def judged(entry: Entry, number: int, part: Part, options: Options, rows: Sequence[Row]) -> Trial:
+def judged(entry: Entry, number: int, part: Part, options: Options, rows: Sequence[SummaryRow]) -> TuningTrial:
     """Return the trial with these rows."""
     values = [row.get("am") for row in rows]
     given = [value for value in values if value is not None]
     failed = len(values) - len(given)
     met = [row["periods"] for row in rows if row.get("periods") is not None]
     value, periods = (None if failed else statistics.fmean(given)), (statistics.fmean(met) if met else None)
-    results = () if failed else tuple(_learned(row) for row in rows)
-    return Trial(entry, number, part, options, len(rows), failed, value, periods, results)
-
-
-def _learned(row: Row) -> str:
-    """Return what a row says of what was learned and sent, bit for bit."""
-    return repr([(name, value) for name, value in row.items() if name not in HOST])
+    # What was learned and sent, bit for bit.
+    learned = [repr([(name, value) for name, value in row.items() if name not in HOST]) for row in rows]
+    results = () if failed else tuple(learned)
+    return TuningTrial(entry, number, part, options, len(rows), failed, value, periods, results)
 
 
 class Proposals:
@@ -119,7 +112,7 @@ class Proposals:
         options = {name: span.kept(proposed[name]) for name, span in spans.items()}
         return self._entry.with_options(options), options
 
-    def tell(self, trial: Trial) -> None:
+    def tell(self, trial: TuningTrial) -> None:
         """Record the value of the trial proposed last."""
         states = self._optuna.trial.TrialState
         if trial.number > 1:

@@ -1,0 +1,1 @@
+"""Means and intervals over replicates, significance, rankings, and axes along which nothing changes."""

@@ -1,0 +1,1 @@
+"""Secure aggregation: its exchanges with the clients, and the sizes of their messages."""

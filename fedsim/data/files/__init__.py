@@ -1,0 +1,1 @@
+"""Graphs in files: own arrays, tables and GraphML, published archives, pickles that run no code."""

@@ -1,0 +1,1 @@
+"""What is taken of one graph: splits, pairs, communities, sparsity."""

@@ -1,0 +1,1 @@
+"""Graphs that change: arrivals, windows, snapshots, events."""

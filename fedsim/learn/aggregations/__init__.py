@@ -1,0 +1,1 @@
+"""Aggregations: a file for each."""

@@ -1,0 +1,1 @@
+"""What continual learners share: replay, past classes, prototypes, states of snapshots."""

@@ -1,0 +1,1 @@
+"""Training of a whole cohort at once: layout, rows, products, optimisers."""

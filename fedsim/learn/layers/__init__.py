@@ -1,0 +1,1 @@
+"""Layers of models, with a leading axis of clients."""

@@ -1,0 +1,23 @@
+"""Mean squared error of real targets, a mean over rows and targets."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedsim.learn.metric import Judged, Metric
+
+
+@dataclass(frozen=True)
+class MSE(Metric):
+    """The mean of (prediction - target)^2."""
+
+    of = ("values",)
+    mean = True
+    lower_is_better = True
+
+    def values(self, judged: Judged) -> Tensor:
+        """Return it for each owner: (owners,), NaN without rows."""
+        each = (judged.logits.double() - judged.y).square().mean(1)
+        total = torch.bincount(judged.owner, each, minlength=judged.owners).double()
+        return total / torch.bincount(judged.owner, minlength=judged.owners)

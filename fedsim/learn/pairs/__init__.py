@@ -1,0 +1,1 @@
+"""Pairs of nodes: links, rankings, histories of events."""

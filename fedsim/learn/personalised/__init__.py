@@ -1,0 +1,1 @@
+"""What personalised learners share: models of clients, class means, control variates."""

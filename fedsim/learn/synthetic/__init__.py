@@ -1,0 +1,1 @@
+"""Generators, and data that are inverted from models."""

@@ -1,0 +1,1 @@
+"""Values of a running learner on disk, read without running code."""

@@ -1,0 +1,1 @@
+"""What is scored with what: a file for each split."""

@@ -1,0 +1,1 @@
+"""Splits: what is scored; one file each."""

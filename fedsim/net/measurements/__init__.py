@@ -1,0 +1,1 @@
+"""Measured links, phones, nights, devices and carbon, read from the files that fedsim comes with."""

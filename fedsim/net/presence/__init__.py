@@ -1,0 +1,1 @@
+"""Who is online when, and at which rates."""

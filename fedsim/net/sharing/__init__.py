@@ -1,1 +1,0 @@
-"""Sharing: links, and how rates are shared among the flows on them; nothing here depends on messages."""

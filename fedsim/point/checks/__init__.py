@@ -1,0 +1,1 @@
+"""A scenario is checked before anything runs."""

@@ -1,0 +1,1 @@
+"""A run goes on from its checkpoint, or reuses the record of another."""

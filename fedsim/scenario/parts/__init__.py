@@ -1,0 +1,1 @@
+"""Parts that a scenario names: where they are found, their options and defaults."""

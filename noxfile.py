@@ -1,0 +1,56 @@
+"""Tasks of the project: `nox` lists and runs them in the environment that it is started from.
+
+nox                  # lint, types, words, tests: what every change must pass
+nox -s long          # the long tests, and those that need data under FEDSIM_DATA
+nox -s tests -- -k sampler
+nox -s wheel         # what a release uploads, in dist/
+"""
+
+import nox
+
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["lint", "types", "words", "tests"]
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Layout and common mistakes."""
+    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Types of all code, and of the tests' helpers as far as they have any."""
+    session.run("mypy")
+    session.run("mypy", "--config-file", "tests/mypy.ini")
+
+
+@nox.session
+def words(session: nox.Session) -> None:
+    """Spelling."""
+    session.run("codespell")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """README's test command; more arguments go to pytest."""
+    session.run("python", "-m", "pytest", "-n", "2", *session.posargs)
+
+
+@nox.session
+def covered(session: nox.Session) -> None:
+    """The same, and how much of the code it runs; fails below the floor in pyproject.toml."""
+    session.run("python", "-m", "pytest", "-n", "2", "--cov", "--cov-report=term:skip-covered", *session.posargs)
+
+
+@nox.session
+def long(session: nox.Session) -> None:
+    """What README's command leaves out: long tests, and those that need data."""
+    session.run("python", "-m", "pytest", "-n", "2", "-m", "long or data", *session.posargs)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Build the wheel into dist/."""
+    session.run("python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "dist", ".")
