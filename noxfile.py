@@ -47,7 +47,7 @@ def covered(session: nox.Session) -> None:
 @nox.session
 def long(session: nox.Session) -> None:
     """What README's command leaves out: long tests, and those that need data."""
-    session.run("python", "-m", "pytest", "-n", "2", "-m", "long or data", *session.posargs)
+    session.run("python", "-m", "pytest", "-n", "2", "-m", "long or data", "--durations=20", *session.posargs)
 
 
 @nox.session

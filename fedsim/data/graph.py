@@ -166,7 +166,7 @@ def csr(crow: Tensor, column: Tensor, value: Tensor, shape: Sequence[int]) -> Te
     import warnings
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
+        warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)", category=UserWarning)
         return torch.sparse_csr_tensor(crow, column, value, size=tuple(shape), check_invariants=False)
 
 

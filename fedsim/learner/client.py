@@ -8,8 +8,10 @@ Not modelled: time, also that of a codec, and whether the client is available.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -146,7 +148,10 @@ def opened(replies: Sequence[Reply]) -> Sequence[Reply]:
 def all_finite(replies: Sequence[Reply]) -> list[bool]:
     """Return whether each upload is finite; where several are one value, as those of traffic, it is read once."""
     trees = uploads_of(replies)
-    finite = {number: is_finite(tree) for number, tree in {id(tree): tree for tree in trees}.items()}
+    distinct = {id(tree): tree for tree in trees}
+    if is_finite([*distinct.values()]):
+        return [True] * len(trees)
+    finite = {number: is_finite(tree) for number, tree in distinct.items()}
     return [finite[id(tree)] for tree in trees]
 
 
@@ -154,23 +159,43 @@ def is_finite(tree: Tree) -> bool:
     """Return whether all numbers of a tree are finite, in arrays and alone; a Spec has none.
 
     A dict with an attribute `finite` other than None (learn/engine/rows.py) is not read.  If a sum is finite, so are
-    its terms: only where it is not is every number checked, as large ones may overflow in the sum.
+    its terms: only where it is not is every number checked, as large ones may overflow in the sum.  Tensors are summed
+    up together, since a GPU makes the host wait for each number that it reads.
     """
+    tensors = []
+    for one in _floats(tree):
+        if hasattr(one, "isfinite"):
+            tensors.append(one)
+        elif isinstance(one, float):
+            if not math.isfinite(one):
+                return False
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                if not math.isfinite(one.sum()) and not np.isfinite(one).all():
+                    return False
+    if not tensors:
+        return True
+    total = functools.reduce(operator.add, (tensor.sum() for tensor in tensors))
+    return math.isfinite(total.item()) or all(bool(tensor.isfinite().all()) for tensor in tensors)
+
+
+def _floats(tree: Tree) -> Iterator[Any]:
+    """Yield what may not be finite: numbers, arrays, and NaN for a dict that says of itself that it is not."""
     if isinstance(tree, dict):
         known = None if type(tree) is dict else getattr(tree, "finite", None)
-        return all(map(is_finite, tree.values())) if known is None else bool(known)
-    if isinstance(tree, list | tuple):
-        return all(map(is_finite, tree))
-    if type(tree) is int:
-        return True
-    if isinstance(tree, float):
-        return math.isfinite(tree)
-    if isinstance(tree, Spec) or str(getattr(tree, "dtype", "")).removeprefix("torch.") not in floats.LETTERS:
-        return True
-    if hasattr(tree, "isfinite"):
-        return math.isfinite(tree.sum().item()) or bool(tree.isfinite().all())
-    with np.errstate(over="ignore", invalid="ignore"):
-        return math.isfinite(tree.sum()) or bool(np.isfinite(tree).all())
+        if known is None:
+            yield from _floats([*tree.values()])
+        elif not known:
+            yield math.nan
+    elif isinstance(tree, list | tuple):
+        for one in tree:
+            yield from _floats(one)
+    elif isinstance(tree, float) or (
+        type(tree) is not int
+        and not isinstance(tree, Spec)
+        and str(getattr(tree, "dtype", "")).removeprefix("torch.") in floats.LETTERS
+    ):
+        yield tree
 
 
 class Sent(NamedTuple):

@@ -14,9 +14,12 @@ Not modelled: speed, memory, streams, kernels whose last bits differ, types of n
 """
 
 import functools
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
@@ -50,6 +53,8 @@ class Gpu:
     operations: int = 0
     on_host: int = 0
     anywhere: bool = False  # whether there may be results that lie ANYWHERE
+    copies: Counter[str] = field(default_factory=Counter)  # of tensors to it or from it, by the function that asked
+    reads: Counter[str] = field(default_factory=Counter)  # of single numbers, for which the host waits
 
 
 def named(device: Any) -> torch.device:
@@ -58,6 +63,14 @@ def named(device: Any) -> torch.device:
     if found.type == "cuda" and found.index not in (None, 0):
         raise RuntimeError(f"invalid device ordinal: {found}")
     return {"cuda": GPU, "cpu": CPU}.get(found.type, found)
+
+
+def asking() -> str:
+    """Return the function of fedsim that is at work, as `module.function`, or an empty string."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] not in ("fedsim", "algorithms"):
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_globals['__name__']}.{frame.f_code.co_name}"
 
 
 class Operations(TorchDispatchMode):
@@ -77,6 +90,8 @@ class Operations(TorchDispatchMode):
             where = common(func, args, kwargs)
             if where is GPU:
                 self._gpu.operations += 1
+                if func is torch.ops.aten._local_scalar_dense.default:
+                    self._gpu.reads[asking()] += 1
             else:
                 self._gpu.on_host += 1
             result = func(*args, **kwargs)
@@ -97,9 +112,9 @@ class Questions(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in RULES:
-            return RULES[func](*args, **kwargs)
+            return self._noted(args, RULES[func](*args, **kwargs))
         if func in _device_constructors():
-            return _made(func, args, kwargs)
+            return self._noted(args if func in OF_DATA else [], _made(func, args, kwargs))
         if _is_like(func):
             return _made_like(func, args, kwargs)
         if kwargs.get("device") is not None:
@@ -111,6 +126,14 @@ class Questions(TorchFunctionMode):
                 if not one.is_meta and place(one) is ANYWHERE:  # then where those are that it was made of
                     put(one, next((place(other) for other in tensors_in([*args, *kwargs.values()])), CPU))
         return result
+
+    def _noted(self, args: Any, made: Any) -> Any:
+        """Return what was made; note where it is a copy of what lies on the other side."""
+        if args and isinstance(made, Tensor) and not made.is_meta:
+            origin = place(args[0]) if isinstance(args[0], Tensor) else CPU
+            if place(made) is not origin:
+                self._gpu.copies[asking()] += 1
+        return made
 
 
 @functools.cache
@@ -228,6 +251,7 @@ def _where(tensor: Tensor) -> torch.device:
     return there
 
 
+OF_DATA = (torch.tensor, torch.as_tensor, torch.asarray)
 SPARSE = (torch.sparse_csr_tensor, torch.sparse_csc_tensor, torch.sparse_compressed_tensor)
 RULES: dict[Any, Callable[..., Any]] = {
     Tensor.device.__get__: _where,

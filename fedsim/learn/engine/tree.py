@@ -7,6 +7,7 @@ without one.  Operations on many clients' trees that were trained together run o
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -66,9 +67,13 @@ def mean(trees: Sequence[Tree], weights: Sequence[float], factors: Sequence[floa
     if whole is not None:
         return whole
 
+    @cache
+    def share(dtype: torch.dtype, device: torch.device) -> Tensor:
+        return torch.tensor(shares, dtype=dtype, device=device)
+
     def average(*values: Tensor) -> Tensor:
-        share = torch.tensor(shares, dtype=values[0].dtype, device=values[0].device)
-        return torch.tensordot(share, torch.stack(values), dims=1)  # type: ignore[no-any-return]
+        first = values[0]
+        return torch.tensordot(share(first.dtype, first.device), torch.stack(values), dims=1)  # type: ignore[no-any-return]
 
     return transform(average, *trees)
 

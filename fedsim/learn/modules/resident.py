@@ -139,9 +139,10 @@ class Resident:
         return {name: params[name][0] for name in self.trained}
 
     def _seeded(self, given: Tensors, graph: Graph, method: str | None) -> Tensor:
-        torch.default_generator.manual_seed(int(graph["seed"][0]))
+        seed = int(graph["seed"][0])
+        torch.default_generator.manual_seed(seed)
         if graph["y"].is_cuda:
-            torch.cuda.manual_seed(int(graph["seed"][0]))
+            torch.cuda.manual_seed(seed)
         if method is not None:  # in copies of the buffers, which nobody keeps
             given = given | {name: buffer.clone() for name, buffer in self.buffers.items()}
         return self._with(given, graph, method)

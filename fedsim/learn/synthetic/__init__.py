@@ -1,1 +1,6 @@
 """Generators, and data that are inverted from models."""
+
+import os
+
+for unused in ("JAX", "TENSORFLOW", "CUPY"):  # POT loads what is installed, and JAX takes most of a GPU's memory
+    os.environ.setdefault(f"POT_BACKEND_DISABLE_{unused}", "1")
