@@ -19,26 +19,21 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.measures.forgetting import headline, pooled
-
-
-def prequential_scores(scores: pd.DataFrame, model: str, metric: str = "accuracy", split: str = "test") -> pd.DataFrame:
-    """Return the score on each period at its arrivals, pooled over clients: columns period, value.
-
-    Data that arrives at second 0 is left out: its score would be the initial model's. So a run with a single period
-    from the start has none.
-    """
-    return foreseen(headline(scores, model, metric, split))
+from analysis.measures.forgetting import pooled
 
 
 def foreseen(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Return scores on arrival (see prequential_scores) of the rows of one model, metric and split, grouped by `by`."""
+    """Return the score on each period at its arrivals, pooled over clients: columns `by`, period, value.
+
+    `rows` are those of one headline (see forgetting.headline). Data that arrives at second 0 is left out: its score
+    would be the initial model's. So a run with a single period from the start has none.
+    """
     return pooled(rows[(rows["period"] >= rows["seen"]) & (rows["time"] > 0)], [*by, "period"])
 
 
-def prequential(scores: pd.DataFrame, model: str, metric: str = "accuracy", split: str = "test") -> float | None:
-    """Return the mean over periods of `prequential_scores`, a fraction; None if there are none."""
-    periods = prequential_scores(scores, model, metric, split)
+def prequential(rows: pd.DataFrame) -> float | None:
+    """Return the mean over periods of `foreseen`, a fraction; None if there are none."""
+    periods = foreseen(rows)
     return float(periods["value"].mean()) if len(periods) else None
 
 

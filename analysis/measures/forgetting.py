@@ -31,7 +31,11 @@ def matrix(scores: pd.DataFrame, model: str, metric: str = "accuracy", split: st
     `scores` has the columns of the scores table, rows of one point. A client without a row for a cell, or with weight
     zero there, does not count in that cell. Without any score of this model, metric and split, T is zero.
     """
-    rows = usable(scores, model, metric, split)
+    return matrix_of(usable(scores, model, metric, split))
+
+
+def matrix_of(rows: pd.DataFrame) -> Floats:
+    """Return A of the rows that count (see usable)."""
     if rows.empty:
         return np.empty((0, 0))
     cells = learned(rows)

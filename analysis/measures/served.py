@@ -14,22 +14,21 @@ import numpy as np
 import pandas as pd
 
 from analysis.measures.communication import stamps, uploads
-from analysis.measures.forgetting import latest, of_clients, pooled, usable
+from analysis.measures.forgetting import latest, of_clients, pooled
 from fedsim.core.arrays import Floats
 
 WORST = 0.1  # the share of clients behind `worst_decile`
 PLACES = np.linspace(0.0, 1.0, 21)  # shares of the clients at which distributions over them are kept
 
 
-def served(
-    scores: pd.DataFrame, transfers: pd.DataFrame, arrivals: pd.DataFrame, model: str, metric: str, split: str
-) -> dict[str, float | None]:
+def served(rows: pd.DataFrame, transfers: pd.DataFrame, arrivals: pd.DataFrame) -> dict[str, float | None]:
     """Return worst_decile, score_jain, took_part and upload_jain; None where nothing says.
 
     `worst_decile` is the mean score of the worst tenth of the clients (rounded up), `took_part` the share of clients
-    with a delivered upload, `score_jain` and `upload_jain` are the indices of scores and of delivered uploads.
+    with a delivered upload, `score_jain` and `upload_jain` are the indices of scores and of delivered uploads; `rows`
+    are those that count (see forgetting.usable).
     """
-    own = np.sort(last_scores(usable(scores, model, metric, split))["value"].to_numpy(float))
+    own = np.sort(last_scores(rows)["value"].to_numpy(float))
     worst = own[: math.ceil(WORST * len(own) - 1e-9)]
     counts = counted(uploads(transfers), arrivals)
     return {

@@ -9,8 +9,8 @@ from analysis.measures.arrivals import prequential, recovery, staleness, updates
 from analysis.measures.communication import totals
 from analysis.measures.compute_time import compute_seconds
 from analysis.measures.each_period import each_period, mean_reached
-from analysis.measures.forgetting import average_accuracy, forgetting, just_learned, matrix
-from analysis.measures.frontier import curve, reach, rule
+from analysis.measures.forgetting import average_accuracy, forgetting, headline, just_learned, matrix_of, met
+from analysis.measures.frontier import ASKED, over_all_periods, reach, rule, scored, with_bytes
 from analysis.measures.served import served
 from analysis.read.load import RECOVERY
 
@@ -41,8 +41,10 @@ def summarise(
     None. For the columns on recovery see `recovery`.
     """
     moved, folding, scores, came, spans = (_frame(tables[name]) for name in READ)
-    points = curve(scores, moved, model, metric, split)
-    A = matrix(scores, model, metric, split)
+    rows = headline(scores, model, metric, split)
+    known = met(rows)
+    fixed = over_all_periods(scores, model, metric) if split == ASKED else None
+    points, A = with_bytes(scored(known, fixed), moved), matrix_of(known)
     reached, on = reach(points, target), rule(points)
     if target_on == "each_period" and target is not None:
         reached, on = mean_reached(each_period(scores, came, moved, target, model, metric, split)), target_on
@@ -56,13 +58,13 @@ def summarise(
         "am": average_accuracy(A),
         "la": just_learned(A) if len(A) > 1 else None,
         "fm": forgetting(A),
-        "prequential": prequential(scores, model, metric, split),
+        "prequential": prequential(rows),
         **{name: sent[name] for name in ("bytes_up", "bytes_down", "bytes_peer", "bytes_wasted")},
         "updates": len(folding) or None,
         "updates_per_period": updates_per_period(came, folding),
         "staleness": staleness(folding),
         **{name: _sum(folding[name]) for name in ("asked", "folded", "lost", "late", "wanted", "refused")},
-        **served(scores, moved, came, model, metric, split),
+        **served(known, moved, came),
         **{name: computed[name] for name in ("client_seconds", "server_seconds")},
         "epsilon": float(epsilon.iloc[-1]) if len(epsilon) else None,
         "target": target,

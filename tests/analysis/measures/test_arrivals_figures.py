@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.measures.arrivals import prequential, prequential_scores, staleness, updates_had, updates_per_period
-from analysis.measures.forgetting import average_accuracy, forgetting, matrix
+from analysis.measures.arrivals import foreseen, prequential, staleness, updates_had, updates_per_period
+from analysis.measures.forgetting import average_accuracy, forgetting, headline, matrix
 from analysis.measures.frontier import curve
 from fedsim.core.record import Recorder
 
@@ -29,17 +29,17 @@ MET = [(7.0, 0, 0, 1, 0.8, 10), (8.0, 0, 0, 2, 0.6, 10), (8.0, 0, 1, 2, 0.7, 30)
 
 def test_prequential_scores_by_hand():
     frame = scores(PREQUENTIAL + MET)
-    found = prequential_scores(frame, "global")
+    found = foreseen(headline(frame, "global", "accuracy", "test"))
     assert found["period"].tolist() == [0, 1]
     assert found["value"].tolist() == pytest.approx([0.2, (0.5 * 30 + 0.9 * 10) / 40])
-    assert prequential(frame, "global") == pytest.approx(0.4)
-    assert prequential(frame, "local") is None
-    assert prequential(frame, "global", split="val") is None
+    assert prequential(headline(frame, "global", "accuracy", "test")) == pytest.approx(0.4)
+    assert prequential(headline(frame, "local", "accuracy", "test")) is None
+    assert prequential(headline(frame, "global", "accuracy", "val")) is None
 
 
 def test_a_single_period_from_the_start_has_none():
-    assert prequential(scores([PREQUENTIAL[0], *MET]), "global") is None
-    assert prequential(scores([]), "global") is None
+    assert prequential(headline(scores([PREQUENTIAL[0], *MET]), "global", "accuracy", "test")) is None
+    assert prequential(headline(scores([]), "global", "accuracy", "test")) is None
 
 
 def test_prequential_rows_change_neither_forgetting_nor_curves():

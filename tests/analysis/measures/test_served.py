@@ -22,7 +22,7 @@ def test_the_worst_tenth_and_who_took_part_by_hand():
         columns=["src", "dst", "fate"],
     )
     arrivals = pd.DataFrame({"client": [0, 1, 1, 2, 3]})
-    found = served(pd.DataFrame(rows, columns=SCORES), sent, arrivals, "global", "accuracy", "test")
+    found = served(usable(pd.DataFrame(rows, columns=SCORES), "global", "accuracy", "test"), sent, arrivals)
     last = np.arange(1, 12) / 10
     assert found == {
         "worst_decile": pytest.approx(0.15),  # of eleven, two
