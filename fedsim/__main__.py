@@ -141,9 +141,10 @@ def run(
     )
     left = sweep.unfinished(given.fresh)
     where = choose(given, len(left))
-    notes = check_data(where, left, document, sweep.data)
-    with where, LoggingDisplay(console, loggers, scenario.name, sweep) as display:
-        rows = sweep.run(partial(run_point, every=given.checkpoint), where, display, given.fresh, notes)
+    with where:
+        notes = check_data(where, left, document, sweep.data)
+        with LoggingDisplay(console, loggers, scenario.name, sweep) as display:
+            rows = sweep.run(partial(run_point, every=given.checkpoint), where, display, given.fresh, notes)
     final_table.show(console, rows, [*points[0].axes], out)
     if not given.no_report and any(row["status"] == "done" for row in rows):
         console.print(f"report: {write_report(out, out / 'report')}", soft_wrap=True)

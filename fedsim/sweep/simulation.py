@@ -101,9 +101,10 @@ def simulate(
         with document.located():
             left = sweep.unfinished(fresh)
             engine = Local(min(jobs, max(1, len(left))))
-            notes = _data_notes(engine, left, document, sweep)
-            with engine, display as watcher:
-                rows = sweep.run(run, engine, watcher, fresh, notes)
+            with engine:
+                notes = _data_notes(engine, left, document, sweep)
+                with display as watcher:
+                    rows = sweep.run(run, engine, watcher, fresh, notes)
     if failed := [str(row["run"]) for row in rows if row["status"] == "failed"]:
         logs = ", ".join(str(folder / POINTS / name / ERROR) for name in failed[:3])
         warnings.warn(f"{len(failed)} of {len(rows)} runs failed, see {logs}", RuntimeWarning, stacklevel=2)

@@ -33,8 +33,14 @@ class Local(AbstractContextManager["Local"]):
     """Simulate runs in `jobs` processes, with one job in this one.  A context manager: leaving it ends the workers."""
 
     jobs: int
-    prepare: str = "fedsim.point.run"  # the module that each worker imports before its first run
+    prepare: str = "fedsim.point.run"  # the module that each worker imports when it starts
     _workers: "list[WorkerProcess]" = field(default_factory=list, init=False, repr=False)
+
+    def __enter__(self) -> "Local":
+        """Start the workers, which import torch while this process checks the data."""
+        if self.jobs > 1:
+            self._workers += [WorkerProcess(self.prepare) for _ in range(self.jobs - len(self._workers))]
+        return self
 
     def __exit__(self, *_: object) -> None:
         """End the workers."""
@@ -93,7 +99,7 @@ class WorkerProcess:
     """A process for one run at a time."""
 
     def __init__(self, prepare: str) -> None:
-        """Start the process, which imports a module before its first run."""
+        """Start the process, which imports a module."""
         context = get_context("spawn")
         self.point: Point | None = None
         self.pipe, other = context.Pipe()
@@ -144,10 +150,10 @@ def _serve(module: str, pipe: "connection.Connection[Any, Any]") -> None:
     """Simulate the runs that come through the pipe, and send back their progress and results."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    importlib.import_module(module)
     with suppress(EOFError):  # at the end of the parent
         while True:
             job, point = pipe.recv()
-            importlib.import_module(module)
             pipe.send(job(point, pipe.send))
 
 
