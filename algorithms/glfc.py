@@ -209,7 +209,7 @@ class GLFC(prototypes.Introducing, FedAvg):
         x = replay.dense(job.data, nearest).clone().requires_grad_(True)
         target = F.one_hot(y, self.task.classes).to(x.dtype)
         for _ in range(PERTURBED):
-            loss = F.binary_cross_entropy_with_logits(self.task.forward(trained, inversion.nodes(x)), target)
+            loss = bce(self.task.forward(trained, inversion.nodes(x)), target).sum()  # of each node, its own
             x = (x - STEP * torch.autograd.grad(loss, x)[0]).detach().requires_grad_(True)
         return x.detach(), y
 

@@ -44,6 +44,7 @@ from fedsim.data.graph import Graph
 from fedsim.learn.algorithm import Job, Reply, State, Tree
 from fedsim.learn.continual.past_classes import PastClasses
 from fedsim.learn.engine import ops, tree
+from fedsim.learn.engine.optimiser import SGD
 from fedsim.learn.layers import dense
 from fedsim.learn.model import Parameters
 from fedsim.learn.synthetic import inversion
@@ -81,7 +82,7 @@ class Lander(PastClasses, FedAvg):
     @property
     def synthesis(self) -> inversion.Synthesis:
         """The schedule of the synthesis."""
-        return replace(super().synthesis, student_lr=0.1, first_kept=self.warm_up, oppose_after=2)
+        return replace(super().synthesis, student=SGD(0.1), first_kept=self.warm_up, oppose_after=2)
 
     @property
     def widths(self) -> tuple[int, ...]:

@@ -14,7 +14,8 @@ What differs from the published code: classes arrive in an order of each client'
 sets of classes; the generator is an MLP (256 → 128 → 256 → F, sigmoid at the end where all clients report binary
 features); nodes have no edges; the loss on batch statistics and the augmentation are gone; 10 rounds of 10 steps
 with a warm-up of 5, so that the adversarial term and the student have an effect (with the published 10 and 20 neither
-does, though its text relies on both); the optimiser is the scenario's.  Every local step takes all synthetic nodes.
+does, though its text relies on both); the student's rate stays at 0.2, where theirs falls along a cosine; the
+optimiser is the scenario's.  Every local step takes all synthetic nodes.
 
 With P parameters, F features and C classes a message holds 4 P bytes down and 4 P + 8 up; from a client's first
 finished period on 4 C + 1 up more, and once per synthesis 4 n F + 4 P + C + 8 down (4 N_g for the generator's N_g
@@ -25,7 +26,7 @@ Under `hierarchical` every edge, and under `gossip` every peer, synthesises from
 Not modelled: clients that join without having trained, whose synthetic set is as large all the same.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -38,6 +39,7 @@ from fedsim.core.span import Span
 from fedsim.core.wire import Tree
 from fedsim.learn.continual.past_classes import PastClasses
 from fedsim.learn.engine import tree
+from fedsim.learn.engine.optimiser import SGD
 from fedsim.learn.model import Parameters
 from fedsim.learn.synthetic import inversion
 
@@ -51,6 +53,11 @@ class Target(PastClasses, FedAvg):
     needs = frozenset({"vectors", "no buffers"})
     tunes = {"kd": Span(0.1, 100.0, log=True)}
 
+    @property
+    def synthesis(self) -> inversion.Synthesis:
+        """The schedule of the synthesis."""
+        return replace(super().synthesis, student=SGD(0.2, weight_decay=1e-4, momentum=0.9))
+
     def invert(self, teacher: Parameters, known: Tensor, binary: bool, number: int) -> Tree:
         """Return nodes x (n, F), the labels y (n,) that they were drawn for, and the generator."""
         how, drawn, device = self.synthesis, self.random("draw", number), self.task.device
@@ -58,7 +65,8 @@ class Target(PastClasses, FedAvg):
         student = self.task.drawn(integer(self.task.seed, "inversion", number))
         inverted = inversion.Inversion(self.task, how, tree.stack([teacher]), student)
         leaves = [leaf.requires_grad_(True) for leaf in tree.leaves(source)]
-        outer = torch.optim.Adam(leaves, lr=how.lr, betas=inversion.BETAS, fused=True)
+        rate = how.lr * how.steps  # the gradients of as many steps are summed up
+        outer = torch.optim.Adam(leaves, lr=rate, betas=inversion.BETAS, fused=True)
         for turn in range(how.rounds):
             y = inversion.labels(known, how.batch, drawn).to(device)
             z = torch.randn(how.batch, self.noise, generator=drawn).to(device).requires_grad_(True)

@@ -41,15 +41,18 @@ def by_hand(server, changes, lr=0.1, b1=0.9, b2=0.99, tau=1e-3):
     return w
 
 
-@pytest.mark.parametrize("server", ["adam", "yogi", "adagrad"])
-def test_three_updates_by_hand(server, monkeypatch):
+@pytest.mark.parametrize(
+    ("server", "given", "b1"),
+    [("adam", None, 0.9), ("yogi", None, 0.9), ("adagrad", None, 0.0), ("adagrad", 0.5, 0.5), ("adam", 0.0, 0.0)],
+)
+def test_three_updates_by_hand(server, given, b1, monkeypatch):
     changes = iter([0.5, -0.2, 1e-5])
-    algorithm = made(server=server, server_lr=0.1)
+    algorithm = made(server=server, server_lr=0.1, beta_1=given)
     monkeypatch.setattr(FedOpt, "aggregate", lambda self, replies: {"w": torch.tensor([next(changes)])})
     state = {"model": {"w": torch.zeros(1)}, "mean": {"w": torch.zeros(1)}, "squares": {"w": torch.full((1,), 1e-6)}}
     for _ in range(3):
         state = algorithm.update(state, [], "train")
-    assert state["model"]["w"].item() == pytest.approx(by_hand(server, [0.5, -0.2, 1e-5]), rel=1e-5)
+    assert state["model"]["w"].item() == pytest.approx(by_hand(server, [0.5, -0.2, 1e-5], b1=b1), rel=1e-5)
 
 
 def test_with_a_large_tau_and_no_momentum_it_is_fedavg():

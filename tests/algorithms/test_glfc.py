@@ -87,6 +87,26 @@ def test_reconstructed_gradients_match_in_most_draws():
     assert good >= 8
 
 
+def test_each_prototype_is_perturbed_by_its_own_loss_alone():
+    """By hand: 50 steps of 0.1 on each node's mean over outputs, however many classes the period has."""
+    own, data = made(), community([0, 1, 2], 0)
+    model = tree.stack([own.start()["model"]])
+    job = Job(0, "train", 0, {}, data, {}, 0)
+    found, y = own.prototypes(job, model)
+    assert y.tolist() == [0, 1, 2]
+    nodes = replay.class_rows(data)
+    z = replay.embedding(own.task, model, data)
+    for label, x in zip(y.tolist(), found, strict=True):
+        nearest = nodes[label][herded(z[nodes[label]], 1)]
+        moved = data["x"][nearest].clone().requires_grad_(True)
+        for _ in range(50):
+            logits = own.task.forward(model, graph_of(moved, torch.zeros(2, 0), torch.tensor([0])))
+            said, right = logits.sigmoid(), F.one_hot(torch.tensor([label]), CLASSES)
+            loss = -(right * said.log() + (1 - right) * (1 - said).log()).mean()
+            moved = (moved - 0.1 * torch.autograd.grad(loss, moved)[0]).detach().requires_grad_(True)
+        torch.testing.assert_close(x, moved[0].detach(), rtol=1e-4, atol=1e-5)
+
+
 def test_herding_brings_the_mean_nearest():
     z = torch.randn(9, 3, generator=torch.Generator().manual_seed(0))
     chosen = herded(z, 4).tolist()
@@ -162,7 +182,7 @@ def test_the_prototype_is_the_perturbed_node_nearest_to_the_mean():
     for label, moved in zip(y.tolist(), x, strict=True):
         own_rows = (data["train"] & (data["y"] == label)).nonzero().squeeze(1)
         nearest = own_rows[(z[own_rows] - z[own_rows].mean(0)).norm(dim=1).argmin()]
-        assert 0 < float((moved - data["x"][nearest]).norm()) < 1.5
+        assert 0 < float((moved - data["x"][nearest]).norm()) < 2.5
         said = own.task.forward(params, graph_of(moved[None], torch.zeros(2, 0), torch.zeros(1)))
         before = own.task.forward(params, graph_of(data["x"][nearest][None], torch.zeros(2, 0), torch.zeros(1)))
         target = F.one_hot(torch.tensor([label]), CLASSES).float()

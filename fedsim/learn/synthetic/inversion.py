@@ -27,7 +27,7 @@ from torch import Generator, Tensor
 from fedsim.core.wire import Tree
 from fedsim.data.graph import Graph, graph_of, with_keys
 from fedsim.learn.engine import ops, tree
-from fedsim.learn.engine.optimiser import SGD, descend
+from fedsim.learn.engine.optimiser import SGD, OptimiserState, descend
 from fedsim.learn.layers import dense
 from fedsim.learn.model import Parameters
 from fedsim.learn.synthetic.pseudo_graphs import stand_in
@@ -35,6 +35,7 @@ from fedsim.learn.task import Task
 
 BETAS = (0.5, 0.999)  # of every Adam here
 SLOPE = 0.2  # of the leaky rectifier
+STUDENT = SGD(0.2)
 TEMPERATURE = 20.0  # of the student's distillation
 Extra = Callable[[Tensor, Tensor], Tensor]  # a further loss of features (n, F) and labels (n,)
 
@@ -48,7 +49,7 @@ class Synthesis:
     batch: int = 256  # nodes of a round
     warm_up: int = 5  # rounds before the student is trained and opposed
     student_steps: int = 50  # in each round after that
-    student_lr: float = 0.2  # SGD
+    student: SGD = STUDENT  # whose moments are kept from round to round
     lr: float = 2e-3  # of the generator
     noise_lr: float = 1e-2  # of its input, where that is trained
     agree: float = 0.5  # λ, weight of the cross-entropy
@@ -114,6 +115,7 @@ class Inversion:
     taught: Callable[[Parameters, Graph, Tensor], Tensor] | None = None  # a further loss of the student, on (graph, x)
     batches: list[Tensor] = field(default_factory=list)
     labels: list[Tensor] = field(default_factory=list)  # that each batch was drawn for
+    moments: OptimiserState | None = None  # of the student's optimiser
 
     def loss(self, x: Tensor, y: Tensor, number: int) -> Tensor:
         """Return the generator's loss in round `number`."""
@@ -167,7 +169,8 @@ class Inversion:
             apart = F.kl_div(student, said, reduction="batchmean") * TEMPERATURE**2
             return apart if self.taught is None else apart + self.taught(params, graph, x)
 
-        self.student = descend(self.student, loss, SGD(self.how.student_lr), self.how.student_steps)[0]
+        how = self.how
+        self.student, self.moments = descend(self.student, loss, how.student, how.student_steps, self.moments)
 
 
 def labels(classes: Tensor, count: int, drawn: Generator) -> Tensor:
