@@ -9,9 +9,9 @@
 
 coordinate by coordinate, with m = 0 and v = τ² at first and no correction of the bias, as printed.  Messages are
 FedAvg's.  τ says how adaptive the steps are: the larger, the more like FedAvg with momentum.  Its defaults are those of
-the paper's section 5 and appendix D (β₁ = 0.9, for adagrad 0; β₂ = 0.99, τ = 0.001); there η is tuned along with the
-clients' learning rate, from 0.001 to 10.  The paper's plots use the weighted mean as here; its Algorithm 1 a uniform
-one.
+the paper's section 5 and appendix D (β₁ = 0.9, for adagrad 0; β₂ = 0.99, τ = 0.001); there η is tuned
+along with the clients' learning rate, from 0.001 to 10.  The paper's plots use the weighted mean as here;
+its Algorithm 1 a uniform one.
 
 An update of several late replies is discounted before it enters m and v.  Under `hierarchical` each edge has moments of
 its own, and the cloud averages models.  Not modelled: server learning rates that change over the rounds,
@@ -43,7 +43,7 @@ class FedOpt(FedAvg):
     aggregates = any_model = any_targets = True
     server: Literal["adam", "yogi", "adagrad"] = "adam"  # the server's optimiser
     server_lr: Positive = 0.01  # η
-    beta_1: Annotated[float, Field(ge=0, lt=1)] | None = None  # decay of the mean of updates; 0.9, for adagrad 0
+    beta_1: Annotated[float, Field(ge=0, lt=1)] | None = None  # decay of the mean; 0.9, for adagrad 0
     beta_2: Annotated[float, Field(ge=0, lt=1)] = 0.99  # decay of the mean of their squares, except for adagrad
     tau: Positive = 1e-3  # τ: how adaptive the steps are
     tunes = {"server_lr": Span(0.001, 1.0, log=True)}
@@ -56,9 +56,8 @@ class FedOpt(FedAvg):
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Take the optimiser's step along the mean of the differences, each times the protocol's discount."""
-        change, beta_1 = self.aggregate(replies), self.beta_1
-        if beta_1 is None:
-            beta_1 = 0.0 if self.server == "adagrad" else 0.9
+        usual = 0.0 if self.server == "adagrad" else 0.9
+        change, beta_1 = self.aggregate(replies), usual if self.beta_1 is None else self.beta_1
         mean = tree.add(tree.scale(state["mean"], beta_1), tree.scale(change, 1 - beta_1))
         squares = tree.transform(self.squared, state["squares"], change)
         model = tree.transform(self.stepped, state["model"], mean, squares)

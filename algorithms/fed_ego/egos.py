@@ -1,4 +1,4 @@
-"""Ego-graphs of fixed shape, and their means (FedEgo: Zhang et al., ACM TOSN 2024).
+"""Ego-graphs of fixed shape, and their means (FedEgo: Zhang et al., ACM TKDD 18(2), 2024).
 
 An ego-graph of fan-out (f1, f2) has 1 + f1 + f1 f2 slots: the centre, f1 of its neighbours, f2 of each one's; slot
 1 + f1 + f2 i + j is joined to slot 1 + i.  Neighbours are drawn with replacement, and a node without any counts as

@@ -25,8 +25,8 @@ from analysis.measures.forgetting import pooled
 def foreseen(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Return the score on each period at its arrivals, pooled over clients: columns `by`, period, value.
 
-    `rows` are those of one headline (see forgetting.headline). Data that arrives at second 0 is left out: its score
-    would be the initial model's. So a run with a single period from the start has none.
+    `rows` are those of one headline (see forgetting.headline). Data that arrives at second 0 is left out:
+    its score would be the initial model's. So a run with a single period from the start has none.
     """
     return pooled(rows[(rows["period"] >= rows["seen"]) & (rows["time"] > 0)], [*by, "period"])
 

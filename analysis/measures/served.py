@@ -25,8 +25,8 @@ def served(rows: pd.DataFrame, transfers: pd.DataFrame, arrivals: pd.DataFrame) 
     """Return worst_decile, score_jain, took_part and upload_jain; None where nothing says.
 
     `worst_decile` is the mean score of the worst tenth of the clients (rounded up), `took_part` the share of clients
-    with a delivered upload, `score_jain` and `upload_jain` are the indices of scores and of delivered uploads; `rows`
-    are those that count (see forgetting.usable).
+    with a delivered upload, `score_jain` and `upload_jain` are the indices of scores and of delivered
+    uploads; `rows` are those that count (see forgetting.usable).
     """
     own = np.sort(last_scores(rows)["value"].to_numpy(float))
     worst = own[: math.ceil(WORST * len(own) - 1e-9)]

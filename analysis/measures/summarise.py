@@ -40,7 +40,9 @@ def summarise(
     whether that was the first scoring that counted (see frontier.Reached). If the target was not reached, its cost is
     None. For the columns on recovery see `recovery`.
     """
-    moved, folding, scores, came, spans = (_frame(tables[name]) for name in READ)
+    moved, folding, scores, came, spans = (
+        table if isinstance(table, pd.DataFrame) else table.to_pandas() for table in map(tables.__getitem__, READ)
+    )
     rows = headline(scores, model, metric, split)
     known = met(rows)
     fixed = over_all_periods(scores, model, metric) if split == ASKED else None
@@ -77,7 +79,3 @@ def summarise(
 def _sum(counts: pd.Series) -> int | None:
     """Return the sum of what is known; None without anything."""
     return int(counts.sum()) if counts.notna().any() else None
-
-
-def _frame(table: Any) -> pd.DataFrame:
-    return table if isinstance(table, pd.DataFrame) else table.to_pandas()

@@ -1,68 +1,88 @@
-"""The work of a case under Flower's simulation, with one worker: python by_flower.py WORK ROUNDS FILE."""
+"""The work of a case under Flower's simulation, with one actor: python by_flower.py WORK WARM ROUNDS FILE.
 
+The actor imports this file, so that it reads the case once and a message carries nothing but weights.
+"""
+
+import os
 import sys
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
 
-import peer_nets
 import torch
-from flwr.client import ClientApp, NumPyClient
-from flwr.common import Context, ndarrays_to_parameters, parameters_to_ndarrays
-from flwr.server import ServerApp, ServerAppComponents, ServerConfig
-from flwr.server.strategy import FedAvg
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
+from peer_work import Meter, built, loss_of
 
-work, rounds, file = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-case = torch.load(work)
-names = [*case["weights"]]
-
-
-class Client(NumPyClient):
-    """One client; a worker builds it anew in each round, as Flower has it."""
-
-    def __init__(self, client) -> None:
-        self.client = client
-
-    def fit(self, parameters, config):
-        """Take a step from these parameters."""
-        module = peer_nets.built(case)
-        given = zip(names, parameters, strict=True)
-        module.load_state_dict({name: torch.from_numpy(value) for name, value in given})
-        optimiser = torch.optim.SGD(module.parameters(), lr=case["lr"])
-        peer_nets.loss_of(module, self.client["inputs"], self.client["y"], self.client["rows"]).backward()
-        optimiser.step()
-        return [value.numpy() for value in module.state_dict().values()], len(self.client["y"]), {}
+client = ClientApp()
 
 
-class Kept(FedAvg):
-    """FedAvg that writes what it has at the end."""
-
-    def aggregate_fit(self, server_round, results, failures):
-        """Average, and write the last round's weights."""
-        found = super().aggregate_fit(server_round, results, failures)
-        if server_round == rounds:
-            values = parameters_to_ndarrays(found[0])
-            torch.save({name: torch.tensor(value) for name, value in zip(names, values, strict=True)}, file)
-        return found
+@cache
+def given() -> tuple[dict[str, Any], torch.nn.Module]:
+    """Return the case and its module, which stays in memory."""
+    case = torch.load(os.environ["PEER_WORK"])
+    return case, built(case)
 
 
-def client_of(context: Context):
-    """Return the client of a node."""
-    return Client(case["clients"][int(context.node_config["partition-id"])]).to_client()
+@client.train()  # type: ignore[untyped-decorator]
+def train(message: Message, context: Context) -> Message:
+    """Take a step from the server's weights."""
+    case, module = given()
+    own = case["clients"][int(context.node_config["partition-id"])]
+    module.load_state_dict(message.content["arrays"].to_torch_state_dict())
+    optimiser = torch.optim.Adam(module.parameters(), lr=case["lr"])
+    optimiser.zero_grad()
+    loss_of(module, own).backward()
+    optimiser.step()
+    metrics = MetricRecord({"num-examples": len(own["y"])})
+    found = RecordDict({"arrays": ArrayRecord(module.state_dict()), "metrics": metrics})
+    return Message(found, reply_to=message)
 
 
-def server_of(context: Context) -> ServerAppComponents:
-    """Return the server's strategy: everybody, no evaluation."""
-    first = ndarrays_to_parameters([value.numpy() for value in case["weights"].values()])
-    count = len(case["clients"])
-    strategy = Kept(
-        fraction_fit=1.0, fraction_evaluate=0.0, min_fit_clients=count, min_available_clients=count,
-        initial_parameters=first,
-    )  # fmt: skip
-    return ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=rounds))
+class Measured(FedAvg):  # type: ignore[misc]
+    """FedAvg that tells the meter of every round."""
+
+    def __init__(self, meter: Meter, clients: int) -> None:
+        super().__init__(
+            fraction_evaluate=0.0, min_train_nodes=clients, min_evaluate_nodes=0, min_available_nodes=clients
+        )
+        self.meter = meter
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Average."""
+        arrays, metrics = super().aggregate_train(server_round, replies)
+        assert arrays is not None, "no client has answered"
+        self.meter.after(server_round, arrays.to_torch_state_dict)
+        return arrays, metrics
 
 
-run_simulation(
-    server_app=ServerApp(server_fn=server_of),
-    client_app=ClientApp(client_fn=client_of),
-    num_supernodes=len(case["clients"]),
-    backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": 1}},
-)
+def main(work: str, warm: int, rounds: int, file: str) -> None:
+    os.environ["PEER_WORK"] = work
+    case, module = given()
+    server = ServerApp()
+
+    @server.main()  # type: ignore[untyped-decorator]
+    def serve(grid: Grid, context: Context) -> None:
+        strategy = Measured(Meter(warm, rounds, file), len(case["clients"]))
+        strategy.start(grid, ArrayRecord(module.state_dict()), num_rounds=warm + rounds)
+
+    run_simulation(
+        server,
+        client,
+        num_supernodes=len(case["clients"]),
+        backend_config={
+            "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+            "init_args": {"num_cpus": 1, "include_dashboard": False, "logging_level": "error"},
+        },
+    )
+
+
+if __name__ == "__main__":
+    import by_flower  # so that what goes to the actor is named by this file and not sent
+
+    by_flower.main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

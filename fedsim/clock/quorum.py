@@ -17,7 +17,8 @@ from typing import Any
 
 import simpy
 
-from fedsim.clock.protocol import CohortProtocol, select
+from fedsim.clock.protocol import CohortProtocol, Rounds, select
+from fedsim.clock.sampler import Cohorts
 from fedsim.clock.world import World
 from fedsim.core.arrays import Bools
 from fedsim.core.errors import UserError
@@ -84,3 +85,16 @@ class Quorum(CohortProtocol):
                 log.info(text, now, now - began, need, there, wanted)
                 return
             yield world.clients.client_available | over
+
+
+@dataclass(frozen=True, kw_only=True)
+class CohortRounds(Quorum, Rounds):
+    """A protocol that draws one cohort for each round and folds as many replies as it wants."""
+
+    def cohorts(self, clients: int) -> Cohorts:
+        """Return a cohort for each round, which may wait for a quorum."""
+        return Cohorts(self.rounds, self.most_of(clients), waits=self.quorum(self.cohort_of(clients)) > 1)
+
+    def folded(self, clients: int) -> int:
+        """Return how many replies are wanted."""
+        return self.cohort_of(clients)

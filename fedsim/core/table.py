@@ -107,7 +107,9 @@ def _read(
         numbered = [(line, row) for line, row in numbered if row]
         for line, row in numbered:
             if len(row) != len(header):
-                raise fault(path, line, f"{_count(len(row), 'cell')}, but the header names {len(header)} columns")
+                raise fault(
+                    path, line, f"{len(row)} cell{'s' * (len(row) != 1)}, but the header names {len(header)} columns"
+                )
         if numbered:
             lines.append(np.array([line for line, _ in numbered], dtype=np.int64))
             for name, cells in zip(header, zip(*(row for _, row in numbered), strict=True), strict=True):
@@ -203,10 +205,6 @@ def is_number(cell: str) -> bool:
         return math.isfinite(float(cell)) and "_" not in cell
     except ValueError:
         return False
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _missing(path: Path) -> str:

@@ -83,12 +83,8 @@ def read(folder: Path, device: str = "cpu") -> tuple[Scenario, Own]:
     for period in held["periods"]:
         first, *ahead = (to_device(graph, device, moved) for graph in period["graphs"])
         periods.append(Period(period["number"], first, tuple(ahead)))
-    known = [{key: _on_cpu(value) for key, value in snapshot.items()} for snapshot in held["known"]]
+    known = [{key: v.cpu() if torch.is_tensor(v) else v for key, v in one.items()} for one in held["known"]]
     return scenario, Own(held["client"], held["clients"], periods, held["features"], held["classes"], known)
-
-
-def _on_cpu(value: Any) -> Any:
-    return value.cpu() if torch.is_tensor(value) else value
 
 
 def _plain(graph: Graph) -> dict[str, Any]:

@@ -31,6 +31,11 @@ class Judged:
     owners: int
     reciprocal_ranks: Callable[[Tensor, int], Tensor] | None = None
 
+    def means(self, each: Tensor) -> Tensor:
+        """Return the mean of these (n,) float64 over each owner's rows: (owners,), NaN without rows."""
+        total = each.new_zeros(self.owners).index_add_(0, self.owner, each)
+        return total / torch.bincount(self.owner, minlength=self.owners)
+
     def counts(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return how many rows of each class are right, predicted and labelled so: three of (owners, C) float64."""
         classes, guess = self.logits.shape[1], self.logits.argmax(1)

@@ -8,9 +8,7 @@ Not modelled: time, also that of a codec, and whether the client is available.
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -149,51 +147,37 @@ def all_finite(replies: Sequence[Reply]) -> list[bool]:
     """Return whether each upload is finite; where several are one value, as those of traffic, it is read once."""
     trees = uploads_of(replies)
     distinct = {id(tree): tree for tree in trees}
-    if is_finite([*distinct.values()]):
-        return [True] * len(trees)
-    finite = {number: is_finite(tree) for number, tree in distinct.items()}
+    all_are = is_finite([*distinct.values()])
+    finite = {number: all_are or is_finite(tree) for number, tree in distinct.items()}
     return [finite[id(tree)] for tree in trees]
 
 
 def is_finite(tree: Tree) -> bool:
     """Return whether all numbers of a tree are finite, in arrays and alone; a Spec has none.
 
-    A dict with an attribute `finite` other than None (learn/engine/rows.py) is not read.  If a sum is finite, so are
-    its terms: only where it is not is every number checked, as large ones may overflow in the sum.  Tensors are summed
-    up together, since a GPU makes the host wait for each number that it reads.
+    A dict with an attribute `finite` other than None (learn/engine/rows.py) is not read.  If a sum is
+    finite, so are its terms: only where it is not is every number checked, as large ones may overflow in
+    the sum.  All tensors have one sum, since a GPU makes the host wait for each number that it reads.
     """
-    tensors = []
-    for one in _floats(tree):
-        if hasattr(one, "isfinite"):
-            tensors.append(one)
-        elif isinstance(one, float):
-            if not math.isfinite(one):
-                return False
-        else:
-            with np.errstate(over="ignore", invalid="ignore"):
-                if not math.isfinite(one.sum()) and not np.isfinite(one).all():
-                    return False
-    if not tensors:
-        return True
-    total = functools.reduce(operator.add, (tensor.sum() for tensor in tensors))
-    return math.isfinite(total.item()) or all(bool(tensor.isfinite().all()) for tensor in tensors)
+    leaves = [*_floats(tree)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = (leaf.sum() if hasattr(leaf, "isfinite") else float(np.sum(leaf)) for leaf in leaves)
+        if math.isfinite(sum(sums)):
+            return True
+        each = (leaf.isfinite() if hasattr(leaf, "isfinite") else np.isfinite(leaf) for leaf in leaves)
+        return all(bool(one.all()) for one in each)
 
 
 def _floats(tree: Tree) -> Iterator[Any]:
-    """Yield what may not be finite: numbers, arrays, and NaN for a dict that says of itself that it is not."""
-    if isinstance(tree, dict):
-        known = None if type(tree) is dict else getattr(tree, "finite", None)
-        if known is None:
-            yield from _floats([*tree.values()])
-        elif not known:
-            yield math.nan
-    elif isinstance(tree, list | tuple):
-        for one in tree:
+    """Yield what may not be finite: numbers, arrays, and NaN for a dict that says that it is not."""
+    known = getattr(tree, "finite", None) if isinstance(tree, dict) else None
+    if known is not None:
+        yield 0.0 if known else math.nan
+    elif isinstance(tree, dict | list | tuple):
+        for one in tree.values() if isinstance(tree, dict) else tree:
             yield from _floats(one)
-    elif isinstance(tree, float) or (
-        type(tree) is not int
-        and not isinstance(tree, Spec)
-        and str(getattr(tree, "dtype", "")).removeprefix("torch.") in floats.LETTERS
+    elif not isinstance(tree, Spec) and (
+        isinstance(tree, float) or str(getattr(tree, "dtype", "")).removeprefix("torch.") in floats.LETTERS
     ):
         yield tree
 

@@ -13,16 +13,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedsim.clock.protocol import Rounds, Steps, exchanges
-from fedsim.clock.quorum import Quorum
-from fedsim.clock.sampler import Cohorts
+from fedsim.clock.protocol import Steps, exchanges
+from fedsim.clock.quorum import CohortRounds
 from fedsim.clock.world import World
 from fedsim.core.units import Duration
 from fedsim.learn.replies import clients_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deadline(Quorum, Rounds):
+class Deadline(CohortRounds):
     """A step ends after `wait` at the latest, not counting the server's own work."""
 
     sums = by_chance = True
@@ -33,14 +32,6 @@ class Deadline(Quorum, Rounds):
     def most_of(self, clients: int) -> int:
         """Return how many of that many clients are asked if all are available."""
         return min(clients, math.ceil(self.cohort_of(clients) * self.over - 1e-9))
-
-    def cohorts(self, clients: int) -> Cohorts:
-        """Return a cohort for each round, which may wait for a quorum."""
-        return Cohorts(self.rounds, self.most_of(clients), waits=self.quorum(self.cohort_of(clients)) > 1)
-
-    def folded(self, clients: int) -> int:
-        """Return how many replies are wanted."""
-        return self.cohort_of(clients)
 
     def run(self, world: World) -> Steps:
         """Ask more than are wanted, take the first replies, update."""

@@ -5,25 +5,16 @@ Not modelled: rounds that end before all have replied, which are `deadline`'s.
 
 from dataclasses import dataclass
 
-from fedsim.clock.protocol import Rounds, Steps, exchanges
-from fedsim.clock.quorum import Quorum
-from fedsim.clock.sampler import Cohorts
+from fedsim.clock.protocol import Steps, exchanges
+from fedsim.clock.quorum import CohortRounds
 from fedsim.clock.world import World
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sync(Quorum, Rounds):
+class Sync(CohortRounds):
     """A step lasts as long as its slowest client; lost clients are noticed at once and asked again in the next step."""
 
     sums = by_chance = True
-
-    def cohorts(self, clients: int) -> Cohorts:
-        """Return a cohort for each round, which may wait for a quorum."""
-        return Cohorts(self.rounds, self.most_of(clients), waits=self.quorum(self.cohort_of(clients)) > 1)
-
-    def folded(self, clients: int) -> int:
-        """Return the size of a cohort."""
-        return self.cohort_of(clients)
 
     def run(self, world: World) -> Steps:
         """Ask, wait for all, update; step by step where the algorithm has several."""

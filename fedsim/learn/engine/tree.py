@@ -72,8 +72,8 @@ def mean(trees: Sequence[Tree], weights: Sequence[float], factors: Sequence[floa
         return torch.tensor(shares, dtype=dtype, device=device)
 
     def average(*values: Tensor) -> Tensor:
-        first = values[0]
-        return torch.tensordot(share(first.dtype, first.device), torch.stack(values), dims=1)  # type: ignore[no-any-return]
+        one = share(values[0].dtype, values[0].device)
+        return torch.tensordot(one, torch.stack(values), dims=1)  # type: ignore[no-any-return]
 
     return transform(average, *trees)
 

@@ -165,7 +165,8 @@ class Resident:
             module = made(self._make, self._options, self._sizes)
             self.takes = _arguments(type(module), "forward")
             module.to(self._sample["y"].device)
-            if any(map(_is_lazy, module.modules())):
+            lazy = [inner for inner in module.modules() if isinstance(inner, LazyModuleMixin)]
+            if any(inner.has_uninitialized_params() for inner in lazy):
                 self._dry(module)
         return module
 
@@ -256,7 +257,3 @@ def _places(module: nn.Module) -> dict[str, list[str]]:
         for name, tensor in (*inner._parameters.items(), *inner._buffers.items()):
             places.setdefault(id(tensor), []).append(f"{path}.{name}" if path else name)
     return {names[0]: names for names in places.values()}
-
-
-def _is_lazy(module: nn.Module) -> bool:
-    return isinstance(module, LazyModuleMixin) and module.has_uninitialized_params()

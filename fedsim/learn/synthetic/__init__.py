@@ -2,5 +2,5 @@
 
 import os
 
-for unused in ("JAX", "TENSORFLOW", "CUPY"):  # POT loads what is installed, and JAX takes most of a GPU's memory
+for unused in ("JAX", "TENSORFLOW", "CUPY"):  # POT loads them, and JAX takes most of a GPU's memory
     os.environ.setdefault(f"POT_BACKEND_DISABLE_{unused}", "1")

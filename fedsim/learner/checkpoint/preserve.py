@@ -39,7 +39,8 @@ class DataGraphs:
     def __init__(self, graphs: Iterable[Any]) -> None:
         """Number the graphs in order."""
         self.graphs = list({id(graph): graph for graph in graphs}.values())
-        self.tensors = list({id(one): one for graph in self.graphs for one in _tensors(graph)}.values())
+        values = (value for graph in self.graphs for value in graph.values())
+        self.tensors = list({id(value): value for value in values if isinstance(value, Tensor)}.values())
         parts = [part for tensor in self.tensors for part in _parts(tensor)]
         self.storages = list({part.untyped_storage().data_ptr(): part for part in parts if part.numel()}.values())
         self.number_of = {id(graph): ("graphs", number) for number, graph in enumerate(self.graphs)}
@@ -208,10 +209,6 @@ BUILDERS: Mapping[str, Callable[..., Any]] = {
     "stack": Stack,
     "view": _view,
 }
-
-
-def _tensors(graph: Any) -> list[Tensor]:
-    return [value for value in graph.values() if isinstance(value, Tensor)]
 
 
 def _parts(tensor: Tensor) -> list[Tensor]:
