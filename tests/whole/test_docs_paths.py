@@ -5,8 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from fedsim.scenario.parts import find
+
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES = [
+    *sorted((ROOT / "docs").glob("*.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "AGENTS.md")),
+]
 PACKAGES = ("fedsim", "algorithms", "analysis")
 ROOTS = (ROOT, ROOT / "fedsim", ROOT / "tests")  # a path may begin in any of them
 # a reader's own files
@@ -79,3 +84,10 @@ def test_a_wrong_name_is_noticed():
     assert [*map(exists, ["fedsim/point/loops.py", "clock/wave.py", "aws.py"])] == [False] * 3
     assert [*map(is_named, ["fedsim.testing.check_algorithm", "analysis.claims"])] == [True] * 2
     assert [*map(is_named, ["fedsim.testing.check_everything", "analysis.contest"])] == [False] * 2
+
+
+def test_readme_counts_the_algorithms_that_learn():
+    (told,) = re.findall(r"fedsim comes with (\d+)", (ROOT / "README.md").read_text("utf-8"))
+    names = find.names("algorithm")
+    assert "traffic" in names
+    assert int(told) == len(names) - 1
