@@ -166,8 +166,8 @@ def tune(
     out, data = given.out or Path("runs") / scenario.name, data_folder(given.data)
     refuse_links(out)  # trials have a folder in it
     engine = choose(given)
-    check_data(engine, points, document, data)
     with engine:
+        check_data(engine, points, document, data)
         bench = TrialRunner(
             out / "tuning", as_given(document), data, partial(run_point, every=given.checkpoint), engine,
             Display(console), given.fresh, not given.no_following, not given.no_plugins,

@@ -136,8 +136,14 @@ def _document(scenario: Path | str | Mapping[str, Any] | Scenario, files: object
 
 
 def check_data(engine: Engine, points: Sequence[Point], document: Document, data: Path) -> list[str]:
-    """Raise UserError if the points' data cannot be used, and return what to note; on a cluster, workers find out."""
-    return check.check_data(points, document, data, keep=engine.jobs == 1) if isinstance(engine, Local) else []
+    """Raise UserError if the points' data cannot be used, and return what to note; on a cluster, workers find out.
+
+    Workers on this machine start meanwhile.
+    """
+    if not isinstance(engine, Local):
+        return []
+    engine.start()
+    return check.check_data(points, document, data, keep=engine.jobs == 1)
 
 
 def _data_notes(engine: Local, points: list[Point], document: Document, sweep: Sweep) -> list[str]:

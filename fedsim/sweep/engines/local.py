@@ -36,15 +36,14 @@ class Local(AbstractContextManager["Local"]):
     prepare: str = "fedsim.point.run"  # the module that each worker imports when it starts
     _workers: "list[WorkerProcess]" = field(default_factory=list, init=False, repr=False)
 
-    def __enter__(self) -> "Local":
-        """Start the workers, which import torch while this process checks the data."""
-        if self.jobs > 1:
-            self._workers += [WorkerProcess(self.prepare) for _ in range(self.jobs - len(self._workers))]
-        return self
-
     def __exit__(self, *_: object) -> None:
         """End the workers."""
         self.close()
+
+    def start(self) -> None:
+        """Start all workers, which import torch while this process does something else."""
+        if self.jobs > 1:
+            self._workers += [WorkerProcess(self.prepare) for _ in range(self.jobs - len(self._workers))]
 
     def close(self) -> None:
         """End the workers at once; further runs start new ones."""
