@@ -26,7 +26,7 @@ Under `hierarchical` every edge, and under `gossip` every peer, synthesises from
 Not modelled: clients that join without having trained, whose synthetic set is as large all the same.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -39,7 +39,6 @@ from fedsim.core.span import Span
 from fedsim.core.wire import Tree
 from fedsim.learn.continual.past_classes import PastClasses
 from fedsim.learn.engine import tree
-from fedsim.learn.engine.optimiser import SGD
 from fedsim.learn.model import Parameters
 from fedsim.learn.synthetic import inversion
 
@@ -52,11 +51,6 @@ class Target(PastClasses, FedAvg):
     aggregates = any_model = True
     needs = frozenset({"vectors", "no buffers"})
     tunes = {"kd": Span(0.1, 100.0, log=True)}
-
-    @property
-    def synthesis(self) -> inversion.Synthesis:
-        """The schedule of the synthesis."""
-        return replace(super().synthesis, student=SGD(0.2, weight_decay=1e-4, momentum=0.9))
 
     def invert(self, teacher: Parameters, known: Tensor, binary: bool, number: int) -> Tree:
         """Return nodes x (n, F), the labels y (n,) that they were drawn for, and the generator."""

@@ -6,7 +6,7 @@
 fedsim simulates each round's messages (latency 20 ms, uplinks of 10 and downlinks of 50 Mbit/s, a server of 10 Gbit/s
 both ways), trains every participant's GCN by one full-batch Adam step, folds the replies and records what moved.  The
 others train the same clients from the same model on the same graphs, keep each client's Adam state, and average by the
-same numbers of nodes; they know no network:
+same numbers of nodes; they simulate no network:
 
 - The deep-copy loop (benchmarks/loop.py, PyG's layers) copies a network and makes an optimiser for each client.
 - The resident loop (benchmarks/bare.py) has one model without PyG, one optimiser, and graphs normalised beforehand.

@@ -165,8 +165,7 @@ def _claims_of(
     for i, match in enumerate(matches):
         if match is None:
             continue
-        plain = (each and each.replace(",", "") for each in match.groups())
-        value, spread, low, high = (None if each is None else float(each) for each in plain)
+        value, spread, low, high = (None if number is None else _number(number) for number in match.groups())
         assert value is not None
         metric = column.metrics[i] if row.set and base != [] and i < len(column.metrics) else None
         yield Claim(
@@ -193,6 +192,10 @@ def _distinct(names: Sequence[str]) -> list[str]:
         seen[name] += 1
         numbered.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
     return numbered
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
 
 
 def slug(text: str) -> str:

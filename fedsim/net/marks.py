@@ -36,8 +36,7 @@ def split_arrays(tree: Tree, pieces_of: Callable[[str, Any], Tree]) -> list[Tree
             letters.append(NONE)
             return None
         if isinstance(node, dict):
-            named = {key: str(key).replace("~", "~0").replace("/", "~1") for key in node}
-            return {key: walk(value, f"{path}/{named[key]}") for key, value in node.items()}
+            return {key: walk(value, f"{path}/{_escaped(key)}") for key, value in node.items()}
         if isinstance(node, list | tuple):
             walked = [walk(value, f"{path}/{place}") for place, value in enumerate(node)]
             return tuple(walked) if isinstance(node, tuple) else walked
@@ -74,6 +73,10 @@ def transform(function: Callable[..., Any], first: Tree, *others: Tree) -> Tree:
         inner = [transform(function, *rest) for rest in zip(first, *others, strict=True)]
         return tuple(inner) if isinstance(first, tuple) else inner
     return first
+
+
+def _escaped(key: Any) -> str:
+    return str(key).replace("~", "~0").replace("/", "~1")
 
 
 def _filled(node: Tree, letters: Iterator[str], pieces: Iterator[Tree], grow: Callable[[Tree, str], Array]) -> Tree:

@@ -35,7 +35,7 @@ from fedsim.learn.task import Task
 
 BETAS = (0.5, 0.999)  # of every Adam here
 SLOPE = 0.2  # of the leaky rectifier
-STUDENT = SGD(0.2)
+STUDENT = SGD(0.2, weight_decay=1e-4, momentum=0.9)  # as published for TARGET
 TEMPERATURE = 20.0  # of the student's distillation
 Extra = Callable[[Tensor, Tensor], Tensor]  # a further loss of features (n, F) and labels (n,)
 

@@ -138,9 +138,7 @@ class Plans:
         """
         if self._views or "pairs" in joined.graph:
             return None
-        splits = self._splits.values()
-        scored = ((client, split.graphs(period)) for client, period, _ in pairs for split in splits)
-        bases = ((client, base_of(graph)) for client, graphs in scored for graph in graphs)
+        bases = ((client, base_of(graph)) for client, period, _ in pairs for graph in self._scored(period))
         return self._plan(joined, pairs) if all(base in joined.starts for base in bases) else None
 
     def _plan(
@@ -179,6 +177,9 @@ class Plans:
 
     def _targets(self, graph: Graph, split: str) -> Tensor:
         return self._splits[split].targets(self._task, graph)
+
+    def _scored(self, period: Period) -> list[Graph]:
+        return [graph for split in self._splits.values() for graph in split.graphs(period)]
 
     def _rows(
         self, split: str, pairs: Sequence[ClientPeriod], starts: dict[tuple[int, Base], int]
