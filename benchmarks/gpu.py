@@ -36,7 +36,7 @@ import numpy as np
 import torch
 import yaml
 from loop import timed
-from rounds import NEVER, RATE, next_round
+from rounds import RATE, SPLIT, next_round, plain
 from torch.profiler import ProfilerActivity, profile
 
 from fedsim.core.record import Recorder
@@ -45,13 +45,6 @@ from fedsim.point.build.assemble import Built, build
 from fedsim.scenario.schema import Scenario
 
 WARM, ROUNDS_PROFILED = 3, 2
-NETWORK = {
-    "latency": "20 ms",
-    "uplink": "10 Mbit/s",
-    "downlink": "50 Mbit/s",
-    "server": {"ingress": "10 Gbit/s", "egress": "10 Gbit/s"},
-}
-SPLIT = {"train": 0.5, "val": 0.2, "test": 0.3}
 SNAPSHOTS = {"name": "snapshots", "steps": 4, "every": "1000 updates"}
 COUNTS = {"kernels": 9, "in": 5, "out": 5, "waits": 7}  # columns and their widths
 HEADER = f"{'':28}{'GPU ms':>9}{'host ms':>9}{'ratio':>7}"
@@ -74,22 +67,6 @@ def islands(folder: Path, clients: int, nodes: int = 20, features: int = 32, cla
     }
 
 
-def scenario(clients: int, data: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """Return FedAvg of a GCN on these data, with changes."""
-    return {
-        "name": "gpu",
-        "data": data,
-        "model": {"name": "gcn", "hidden": 64, "dropout": 0},
-        "training": {"optimiser": "adam", "lr": RATE},
-        "clients": {"count": clients, "speed": "1 GFLOP/s"},
-        "network": NETWORK,
-        "protocol": {"name": "sync", "rounds": 1000, "participation": 1.0},
-        "algorithm": "fedavg",
-        "measure": {"every": NEVER},
-        **changes,
-    }
-
-
 def cases(folder: Path, root: str | None) -> dict[str, Callable[[], dict[str, Any]]]:
     """Return what is measured, by its name on the command line."""
     tenth = {"name": "sync", "rounds": 1000, "participation": 0.1}
@@ -107,21 +84,21 @@ def cases(folder: Path, root: str | None) -> dict[str, Callable[[], dict[str, An
     images = {"dataset": "digit_images", "partition": "random", "split": SPLIT}
     found: dict[str, Callable[[], dict[str, Any]]] = {
         **{f"{count} clients": partial(small, folder, count) for count in (100, 1000, 10_000)},
-        "100 of 1000 clients": lambda: scenario(1000, islands(folder, 1000), protocol=tenth),
-        "links, ROLAND": lambda: scenario(
+        "100 of 1000 clients": lambda: plain(1000, islands(folder, 1000), protocol=tenth),
+        "links, ROLAND": lambda: plain(
             20, links, model={"name": "roland", "hidden": 64}, task={"name": "link_prediction", "negatives": 100}
         ),
-        "events, DyGFormer": lambda: scenario(
+        "events, DyGFormer": lambda: plain(
             8, events, model={"name": "dygformer", "dropout": 0}, task={"name": "event_prediction", "batch": 32}
         ),
-        "a module, convolutions": lambda: scenario(20, images, model="nets.Convolutions"),
-        "POWER": lambda: scenario(20, islands(folder, 20, 200), algorithm="power"),
+        "a module, convolutions": lambda: plain(20, images, model="nets.Convolutions"),
+        "POWER": lambda: plain(20, islands(folder, 20, 200), algorithm="power"),
     }
     if root:
         pubmed = {"dataset": "pubmed", "partition": "louvain", "split": SPLIT}
         training = {"optimiser": "adam", "lr": RATE, "local_steps": 3}
-        found["PubMed, GCN 64"] = lambda: scenario(20, pubmed, training=training)
-        found["PubMed, GCN 512"] = lambda: scenario(
+        found["PubMed, GCN 64"] = lambda: plain(20, pubmed, training=training)
+        found["PubMed, GCN 512"] = lambda: plain(
             20, pubmed, training=training, model={"name": "gcn", "hidden": 512, "dropout": 0}
         )
     return found
@@ -129,7 +106,7 @@ def cases(folder: Path, root: str | None) -> dict[str, Callable[[], dict[str, An
 
 def small(folder: Path, clients: int) -> dict[str, Any]:
     """Return as many clients of 20 nodes, all of whom a round asks."""
-    return scenario(clients, islands(folder, clients))
+    return plain(clients, islands(folder, clients))
 
 
 def settled_round(device: str, world: Any) -> Any:

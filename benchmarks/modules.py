@@ -30,7 +30,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from loop import Weights, average, timed
-from rounds import NEVER, RATE, next_round
+from rounds import RATE, SPLIT, next_round, plain
 
 from fedsim.core.record import Recorder
 from fedsim.data.graph import Graph
@@ -51,25 +51,10 @@ CASES: dict[str, tuple[Any, Any]] = {
 
 def scenario(options: argparse.Namespace, dataset: Any, model: Any, rounds: int) -> Scenario:
     """Return the scenario of one module."""
-    return Scenario.model_validate(
-        {
-            "name": "modules",
-            "data": {"dataset": dataset, "partition": "random", "split": {"train": 0.5, "val": 0.2, "test": 0.3}},
-            "model": model,
-            "training": {"optimiser": "adam", "lr": RATE / 10, "local_steps": options.steps},
-            "clients": {"count": options.clients, "speed": "1 GFLOP/s"},
-            "network": {
-                "latency": "20 ms",
-                "uplink": "10 Mbit/s",
-                "downlink": "50 Mbit/s",
-                "server": {"ingress": "10 Gbit/s", "egress": "10 Gbit/s"},
-            },
-            "protocol": {"name": "sync", "rounds": rounds, "participation": options.participation},
-            "algorithm": "fedavg",
-            "measure": {"every": NEVER},
-            "device": "cpu",
-        }
-    )
+    data = {"dataset": dataset, "partition": "random", "split": SPLIT}
+    training = {"optimiser": "adam", "lr": RATE / 10, "local_steps": options.steps}
+    protocol = {"name": "sync", "rounds": rounds, "participation": options.participation}
+    return Scenario.model_validate(plain(options.clients, data, model=model, training=training, protocol=protocol))
 
 
 def bare(module: torch.nn.Module, graphs: Sequence[Graph], steps: int) -> Callable[[Weights, np.ndarray], Weights]:

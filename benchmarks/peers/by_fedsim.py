@@ -19,9 +19,9 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from gpu import SPLIT, islands, scenario
+from gpu import islands
 from peer_work import Meter, Weights, built, loss_of
-from rounds import next_round
+from rounds import SPLIT, next_round, plain
 
 from fedsim.core.record import Recorder
 from fedsim.point.build.assemble import Built, build
@@ -40,7 +40,7 @@ def assembled(case: str, clients: int, folder: Path, model: str) -> Built:
     images = {"dataset": "digit_images", "partition": "random", "split": SPLIT}
     data = images if case == "cnn" else islands(folder, clients)
     training = {"optimiser": "adam", "lr": RATE, "keep_state": False}
-    asked = scenario(clients, data, model=MODELS[model], training=training)
+    asked = plain(clients, data, model=MODELS[model], training=training)
     return build(Scenario.model_validate(asked), Path(), Recorder())
 
 
