@@ -9,6 +9,7 @@ import pytest
 import small_points
 from small_sweeps import Listener
 
+from fedsim.core.progress import BEGUN
 from fedsim.point.results.folders import place_of
 from fedsim.point.run import run
 from fedsim.sweep.engines.local import Local
@@ -23,8 +24,9 @@ TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")
 
 
 @pytest.fixture
-def cluster(monkeypatch):
+def cluster(monkeypatch, ray_engine):
     """A head and a second node, with one CPU each."""
+    ray_engine.close()  # a process is part of one Ray at a time, and earlier tests may have used this one
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     tests = Path(__file__).resolve().parents[1]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, [tests / "support", tests / "sweep", tests.parent])))
@@ -44,7 +46,9 @@ def traced(place, point, folder, data, report, **options):
     node = ray.get_runtime_context().get_node_id()
     (place / f"{point.id}.{node}").touch()
     if node == (place / "doomed").read_text() and not (place / "killed").exists():
-        time.sleep(60)
+        for _ in range(300):  # until its node is killed, which a report brings about
+            report(BEGUN)
+            time.sleep(0.2)
     return run(point, folder, data, report, **options)
 
 
