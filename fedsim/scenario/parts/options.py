@@ -20,6 +20,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import ValidationError
 
 from fedsim.core import units
+from fedsim.core.asking import once
 from fedsim.core.errors import ScenarioError
 from fedsim.scenario.part import Part
 from fedsim.scenario.parts import defaults, find, source
@@ -197,6 +198,7 @@ def _inner_parts(cls: type[Any], given: Mapping[str, Any]) -> dict[str, Part]:
     return inner
 
 
+@once
 def _class_of(kind: str, name: str) -> type[Any] | None:
     try:
         return find.find(kind, Part(name=name), find.KINDS[kind].key)
