@@ -50,6 +50,14 @@ def test_a_new_window_that_is_a_round_trip_off_would_not_be_with_a_packet_more(t
         assert row.simulated < row.median < 1.04 * longer, row
 
 
+@pytest.mark.parametrize("case", ["plain again", "grpc again"])
+def test_a_message_right_after_one_of_its_size_takes_as_long_as_in_truth(table, case):
+    own = table[table["case"] == case]
+    assert len(own) == 24
+    assert own["error"].abs().max() < 3.5
+    assert own["error"].abs().median() < 0.7
+
+
 def test_on_an_open_window_grpc_is_as_far_from_the_simulation_as_plain_sockets(table):
     """A message after one of its size: what TCP's kept window gets wrong is in both; gRPC's copies take 20 ms more."""
     keys = ["rate", "trip", "upload", "nbytes"]

@@ -36,12 +36,12 @@ def test_the_next_message_needs_no_handshake_and_soon_no_slow_start(direction, w
 
     An upload's last byte leaves 0.05 s before it arrives, and so does a download's, whose next first byte leaves
     0.05 s after the request.  After exactly the time-out the window is open, however late the clock is.  A time-out
-    halves a window of twice the path's 66.7 packets, which leaves a gap of a packet's 0.0015 s; eight leave ten.
+    halves a window of twice the path's 66.7 packets to 66 whole ones, with a gap of 0.0025 s; eight leave ten.
     """
     first, _ = times((begin, direction(0, NBYTES)))
     assert first == pytest.approx([0.1 + STALL + warm])
     end = begin + first[0]
-    for idle, seconds in ((0.29, warm), (0.3, warm), (0.31, warm + 0.0015), (2.41, STALL + warm)):
+    for idle, seconds in ((0.29, warm), (0.3, warm), (0.31, warm + 0.0025), (2.41, STALL + warm)):
         took, _ = times((begin, direction(0, NBYTES)), (end + idle - since, direction(0, NBYTES)))
         assert took[1] == pytest.approx(seconds)
 

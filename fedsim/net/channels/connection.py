@@ -63,8 +63,9 @@ class Connections:
         if window is not None:
             sent, earlier = now - self._model.closing(transfer), connection.senders.get(transfer.src)
             begin = transfer.start + transfer.send_delay + self._model.opening(transfer)
-            rounds = (sent - begin) / transfer.base_rtt if transfer.base_rtt else math.inf
-            connection.senders[transfer.src] = Sender(window, sent, rounds + (earlier.rounds if earlier else 0.0))
+            rounds = (sent - begin) / transfer.base_rtt + 1 if transfer.base_rtt else math.inf
+            before = earlier.rounds if earlier else len(connection.senders)  # the other end's was asked for
+            connection.senders[transfer.src] = Sender(window, sent, rounds + before)
         self._free[_ends(transfer)].append(connection)
 
     def close(self, node: int) -> None:
@@ -76,7 +77,7 @@ class Connections:
         asked, opening = transfer.start + transfer.send_delay, self._model.opening(transfer)
         if opening and (client := connection.senders.get(transfer.dst)):
             self._wake(client, asked, transfer)
-            client.sent, client.rounds = asked, client.rounds + 1
+            client.sent = asked  # it is acknowledged with data, which Linux does not count as a round trip
         if sender := connection.senders.get(transfer.src):
             self._wake(sender, asked + opening, transfer)
             transfer.window = sender.window

@@ -52,7 +52,8 @@ def idled(constants: TransferModel, window: CongestionWindow, timeouts: int) -> 
     if not timeouts:
         return window
     least = min(window.cwnd, float(constants.initial_window))
-    return CongestionWindow(max(least, window.cwnd * 0.5**timeouts), max(window.ssthresh, 0.75 * window.cwnd))
+    halved = math.floor(window.cwnd * 0.5**timeouts)  # whole packets, on which a round trip may depend
+    return CongestionWindow(max(least, halved), max(window.ssthresh, 0.75 * window.cwnd))
 
 
 def pause(constants: TransferModel, size: float, rtt: float, rate: float, window: CongestionWindow) -> float:
@@ -84,16 +85,9 @@ def start(
 
 
 def overflown(
-    constants: TransferModel,
-    size: float,
-    rtt: float,
-    rate: float,
-    allowed: float,
-    loss: float,
-    packet: float,
-    window: CongestionWindow,
-    top: float,
-) -> Start | None:
+    constants: TransferModel, size: float, rtt: float, rate: float, allowed: float, loss: float, packet: float,
+    window: CongestionWindow, top: float,
+) -> Start | None:  # fmt: skip
     """Return how a flow starts whose slow start ends as a queue overflows at a window of `top` packets.
 
     None if it loses `packet` before that, or has sent all, or if what is left of the window limits it no more
@@ -156,16 +150,18 @@ def _rounds(constants: TransferModel, size: float, rtt: float, rate: float, wind
 def _left(constants: TransferModel, rtt: float, pipe: float, window: CongestionWindow, count: float) -> float:
     """Return the packets of a window after a message of so many without a loss.
 
-    The last packets, which do not fill the window, make it grow to twice their number at most, and beyond its
-    threshold not at all.
+    Within its first window it makes that grow to twice its number at most, since nothing waited for the window
+    (Linux: `tcp_is_cwnd_limited`); else every packet counts.  Beyond its threshold what does not fill it adds
+    nothing.
     """
     cwnd, ssthresh = window
+    most = 2 * count if count < cwnd else math.inf
     while cwnd < min(count, pipe):  # the path idles until the window is acknowledged
         count -= cwnd
         cwnd = min(2 * cwnd, ssthresh) if cwnd < ssthresh else _after_avoidance(constants, rtt, cwnd, cwnd)
     if count >= min(cwnd, pipe):
         return _grown(constants, rtt, pipe, CongestionWindow(cwnd, ssthresh), count)
-    return max(cwnd, min(cwnd + count, 2 * count, ssthresh))
+    return max(cwnd, min(cwnd + count, most, ssthresh))
 
 
 def _grown(constants: TransferModel, rtt: float, pipe: float, window: CongestionWindow, count: float) -> float:

@@ -34,7 +34,7 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 -- as PyYAML declares it
 
 
-class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc] # in C, where PyYAML has it
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc] # in C, if it can
     """Quote whatever either version of YAML would not read as text."""
 
     def ignore_aliases(self, data: Any) -> bool:
