@@ -1,8 +1,9 @@
 """Louvain communities (Blondel et al., J. Stat. Mech. 2008), and pieces of a bounded size.
 
-Two packages find them.  python-louvain is written in Python: half a minute for 100,000 nodes.  scikit-network (extra
-`openfgl`) is compiled and takes a second or two for as many; it finds other communities, of nearly the same modularity.
-Both visit nodes in an order drawn from the run's seed.  Not modelled: directions or weights of edges.
+Two packages find them.  python-louvain is written in Python: half a minute or more for 100,000 nodes.
+scikit-network (extra `openfgl`) is compiled and takes about a second; it finds other communities, of nearly
+the same modularity.  Both visit nodes in an order drawn from the run's seed.  Not modelled: directions or
+weights of edges.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class Communities:
     """How communities are found."""
 
     resolution: PositiveFloat = 1.0  # above 1: more and smaller communities; far below 1 python-louvain stops too early
-    package: Literal["python-louvain", "scikit-network"] = "python-louvain"  # the second is fast; other communities
+    package: Literal["python-louvain", "scikit-network"] = "python-louvain"  # the second is faster
 
     def __post_init__(self) -> None:
         """Raise ValueError if the package is not installed."""
@@ -33,7 +34,7 @@ class Communities:
             clustering()
 
     def communities(self, graph: Graph, rng: np.random.Generator) -> Ints:
-        """Return the community (N,) of every node, numbered from 0; a node without an edge is its own community."""
+        """Return the community (N,) of every node, from 0; a node without an edge is its own community."""
         nodes, seed = len(graph["y"]), int(rng.integers(2**31))
         if self.package == "scikit-network":
             return fitted(graph, resolution=self.resolution, shuffle_nodes=True, random_state=seed)
@@ -50,7 +51,7 @@ def clustering() -> Any:
 
 
 def fitted(graph: Graph, **options: Any) -> Ints:
-    """Return the community (N,) of every node by scikit-network's Louvain with these options, the largest first."""
+    """Return the community (N,) of every node by scikit-network's Louvain, the largest first."""
     from sknetwork.clustering import Louvain  # by this statement a run's stamp knows of its version
 
     nodes, (source, target) = len(graph["y"]), graph["edges"].numpy()
