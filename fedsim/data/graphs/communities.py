@@ -31,7 +31,7 @@ class Communities:
     def __post_init__(self) -> None:
         """Raise ValueError if the package is not installed."""
         if self.package == "scikit-network":
-            clustering()
+            library("sknetwork.clustering", "scikit-network", "openfgl")
 
     def communities(self, graph: Graph, rng: np.random.Generator) -> Ints:
         """Return the community (N,) of every node, from 0; a node without an edge is its own community."""
@@ -43,11 +43,6 @@ class Communities:
         web.add_edges_from(graph["edges"].T.tolist())
         found = community.best_partition(web, resolution=self.resolution, random_state=seed)
         return np.fromiter((found[node] for node in range(nodes)), dtype=np.int64, count=nodes)
-
-
-def clustering() -> Any:
-    """Return scikit-network's module of communities.  Raises ValueError if it is not installed."""
-    return library("sknetwork.clustering", "scikit-network", "openfgl")
 
 
 def fitted(graph: Graph, **options: Any) -> Ints:

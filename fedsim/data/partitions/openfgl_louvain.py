@@ -14,8 +14,8 @@ from pydantic import NonNegativeInt, PositiveFloat
 
 from fedsim.core.errors import UserError
 from fedsim.data.graph import Graph
-from fedsim.data.graphs.communities import clustering, fitted
-from fedsim.data.partition import Partition, require
+from fedsim.data.graphs.communities import fitted
+from fedsim.data.partition import Partition, library, require
 
 PATIENCE = 1000  # moves of the pointer before the group is forced onto a client
 
@@ -36,7 +36,7 @@ class OpenfglLouvain(Partition):
 
     def __post_init__(self) -> None:
         """Raise ValueError if scikit-network is not installed."""
-        clustering()
+        library("sknetwork.clustering", "scikit-network", "openfgl")
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return each client's nodes in the order of assignment."""
