@@ -1,6 +1,6 @@
 """What partitions are worth and what they take: cut edges, balance, mix of labels, nodes moved, real seconds.
 
-    python benchmarks/partitions.py [--nodes 10000] [--degree 10] [--clients 10] [--steps 6] [--out partitions]
+    python benchmarks/partitions.py [--nodes 10000] [--degree 10] [--clients 10] [--steps 6] [--only NAME ...]
 
 The graph is a block model of that size and, where FEDSIM_DATA names a folder of real graphs, Cora too.  Its nodes
 arrive in a random order, half of them at first and the rest in equal steps; a snapshot holds the edges among those
@@ -43,6 +43,7 @@ PARTITIONS: dict[str, Partition] = {
     "colearn, balance first": CoLearn(stages="balance_first"),
     "colearn, label first": CoLearn(stages="label_first"),
     "louvain": Louvain(deal="round_robin", each_snapshot=True),
+    "louvain, scikit-network": Louvain(package="scikit-network", deal="round_robin", each_snapshot=True),
     "metis": Metis(each_snapshot=True),
     "label skew": LabelSkew(each_snapshot=True),
     "random": Random(),
@@ -111,6 +112,7 @@ def main() -> None:
     parser.add_argument("--degree", type=float, default=10.0)
     parser.add_argument("--clients", type=int, default=10)
     parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--only", nargs="*", choices=[*PARTITIONS], default=[*PARTITIONS], help="these (default: all)")
     parser.add_argument("--out", type=Path, default=Path("partitions"))
     given = parser.parse_args()
     graphs = {"block model": Synthetic(nodes=given.nodes, degree=given.degree, features=4).load(Path(), 0)}
@@ -120,7 +122,7 @@ def main() -> None:
     for graph, whole in graphs.items():
         snapshots = growing(whole, given.steps)
         print(f"{graph}: {len(whole['y'])} nodes, {whole['edges'].shape[1] // 2} edges, {given.steps} snapshots")
-        found += [{"graph": graph, **row(name, snapshots, given.clients)} for name in PARTITIONS]
+        found += [{"graph": graph, **row(name, snapshots, given.clients)} for name in given.only]
     rows = pd.DataFrame(found)
     print(rows.to_string(index=False, float_format=lambda value: f"{value:.3f}", na_rep="-"))
     figure(rows, given.out)

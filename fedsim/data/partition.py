@@ -101,7 +101,7 @@ def library(module: str, package: str, extra: str) -> Any:
     except ImportError:
         remedy = f'pip install "fedsim[{extra}]", or pip install -e ".[{extra}]" in a checkout'
         raise ValueError(
-            f"needs {package}, which is not installed: {remedy}, or take the partition 'louvain'"
+            f"needs {package}, which is not installed: {remedy}, or take the partition 'louvain' with python-louvain"
         ) from None
 
 

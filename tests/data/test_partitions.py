@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from drawn_graphs import drawn, graphs, same
-from extras import METIS, OPENFGL, each, present
+from extras import METIS, OPENFGL, QUICK, each, present
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -16,8 +16,11 @@ from pydantic import TypeAdapter
 from fedsim.core.errors import ScenarioError, UserError
 from fedsim.data.datasets.digits import Digits
 from fedsim.data.datasets.planetoid import Planetoid
+from fedsim.data.datasets.synthetic import Synthetic
 from fedsim.data.graph import Graph, graph_of, induced, take_rows
+from fedsim.data.graphs.communities import Communities
 from fedsim.data.partition import Partition, cut, require, top_up
+from fedsim.data.partitions.buckets import Buckets
 from fedsim.data.partitions.dirichlet import Dirichlet
 from fedsim.data.partitions.louvain import Louvain
 from fedsim.data.partitions.metis import Metis
@@ -25,7 +28,7 @@ from fedsim.data.partitions.openfgl_louvain import OpenfglLouvain, _cut_long
 from fedsim.data.partitions.random import Random
 
 Made = Callable[[], Partition]
-EVERY = each(Random, Louvain, Metis, partial(Dirichlet, least=1), partial(Dirichlet, alpha=0.01, least=1))
+EVERY = each(Random, Louvain, QUICK, Metis, partial(Dirichlet, least=1), partial(Dirichlet, alpha=0.01, least=1))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +79,7 @@ def test_openfgl_takes_a_graph_without_edges() -> None:
     assert [len(mine) for mine in OpenfglLouvain(delta=1).assign(graph, 3, np.random.default_rng(0))] == [4, 4, 4]
 
 
-@pytest.mark.parametrize("make", each(Random, Louvain, Metis, Dirichlet, OpenfglLouvain))
+@pytest.mark.parametrize("make", each(Random, Louvain, QUICK, Metis, Dirichlet, OpenfglLouvain))
 def test_one_seed_gives_one_partition(make: Made, digits: Graph) -> None:
     first, again = (make().assign(digits, 9, np.random.default_rng(4)) for _ in range(2))
     assert all(np.array_equal(*pair) for pair in zip(first, again, strict=True))
@@ -138,6 +141,36 @@ def test_louvain_keeps_more_edges_than_chance_and_balances(digits: Graph) -> Non
     assert all(kept(partition) > 0.7 for partition in present(Louvain, Metis))
 
 
+def modularity(graph: Graph, member: np.ndarray, resolution: float) -> float:
+    source, target = member[graph["edges"].numpy()]
+    share = np.bincount(source) / len(source)  # of the ends of edges, by community
+    return float((source == target).mean() - resolution * (share**2).sum())
+
+
+@OPENFGL
+@pytest.mark.parametrize("resolution", [1.0, 2.0])
+@pytest.mark.parametrize("nodes", [None, 1000, 4000])
+def test_both_packages_find_communities_as_good(digits: Graph, nodes: int | None, resolution: float) -> None:
+    graph = Synthetic(nodes=nodes, degree=6.0, features=2).load(Path(), 0) if nodes else digits
+    slow, quick = (
+        [Communities(resolution, package).communities(graph, np.random.default_rng(seed)) for seed in range(3)]
+        for package in ("python-louvain", "scikit-network")
+    )
+    reached, found = (np.mean([modularity(graph, one, resolution) for one in every]) for every in (slow, quick))
+    assert found > reached - 0.01
+    assert any(not np.array_equal(quick[0], other) for other in quick[1:])  # the order of visits follows the seed
+
+
+@OPENFGL
+def test_a_node_without_an_edge_is_its_own_community_in_both_packages() -> None:
+    graph = graph_of(torch.ones(5, 1), torch.tensor([[1, 3], [3, 1]]), torch.zeros(5))
+    for package in ("python-louvain", "scikit-network"):
+        member = Communities(package=package).communities(graph, np.random.default_rng(0))
+        assert member[1] == member[3]
+        assert sorted(np.unique(member, return_counts=True)[1]) == [1, 1, 1, 2]
+        assert set(member) == set(range(4))
+
+
 def test_louvain_finds_two_cliques() -> None:
     clique = torch.combinations(torch.arange(6)).T
     one_way = torch.cat([clique, clique + 6], dim=1)
@@ -194,10 +227,16 @@ def test_openfgl_needs_shares_above_delta(digits: Graph) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "module", "extra"), [(Metis, "pymetis", "metis"), (OpenfglLouvain, "sknetwork.clustering", "openfgl")]
+    ("kind", "module", "extra"),
+    [
+        (Metis, "pymetis", "metis"),
+        (OpenfglLouvain, "sknetwork.clustering", "openfgl"),
+        (QUICK, "sknetwork.clustering", "openfgl"),
+        (partial(Buckets, package="scikit-network"), "sknetwork.clustering", "openfgl"),
+    ],
 )
 def test_a_partition_names_the_extra_when_its_package_is_missing(
-    kind: type[Partition], module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+    kind: Made, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ValueError, match=rf'pip install "fedsim\[{extra}\]".*, or take the partition \'louvain\''):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fedsim.data.partition import Partition
+from fedsim.data.partitions.louvain import Louvain
 from fedsim.data.partitions.metis import Metis
 from fedsim.data.partitions.openfgl_louvain import OpenfglLouvain
 
@@ -15,12 +16,13 @@ METIS = pytest.mark.skipif(find_spec("pymetis") is None, reason='pymetis is not 
 OPENFGL = pytest.mark.skipif(
     find_spec("sknetwork") is None, reason='scikit-network is not installed: pip install -e ".[openfgl]"'
 )
-MARKS = {Metis: METIS, OpenfglLouvain: OPENFGL}
+QUICK = partial(Louvain, package="scikit-network")
+MARKS = {Metis: METIS, OpenfglLouvain: OPENFGL, QUICK: OPENFGL}
 
 
 def each(*makes: Any) -> Sequence[Any]:
     """What to parametrise a test by: classes of partitions, or such with options (`partial`), to be called in it."""
-    kinds = [make.func if isinstance(make, partial) else make for make in makes]
+    kinds = [make.func if isinstance(make, partial) and make is not QUICK else make for make in makes]
     return [
         pytest.param(make, id=_name(make), marks=[MARKS[kind]] if kind in MARKS else [])
         for make, kind in zip(makes, kinds, strict=True)

@@ -13,23 +13,22 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from pydantic import NonNegativeInt, PositiveFloat
+from pydantic import NonNegativeInt
 
 from fedsim.core.arrays import Ints
 from fedsim.core.errors import UserError
 from fedsim.data.graph import Graph
-from fedsim.data.graphs.communities import communities, pieces
+from fedsim.data.graphs.communities import Communities, pieces
 from fedsim.data.partition import Partition, require
 
 
 @dataclass(frozen=True)
-class Buckets(Partition):
+class Buckets(Communities, Partition):
     """Clients get whole communities if these fit; the nodes of one bucket have no owner."""
 
     by_edges = True
 
     slack: NonNegativeInt = 20  # nodes by which a bucket may differ from its share
-    resolution: PositiveFloat = 1.0  # of Louvain; above 1: more and smaller communities
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return each client's nodes, ascending.  Raises UserError if a share does not exceed the slack."""
@@ -41,7 +40,7 @@ class Buckets(Partition):
                 f"data.partition.slack: {clients} clients and a test set have {share:.4g} nodes each, which must be "
                 f"more than the slack ({self.slack}); take fewer clients or a smaller slack"
             )
-        parts = pieces(graph, communities(graph, self.resolution, rng), math.floor(share - self.slack))
+        parts = pieces(graph, self.communities(graph, rng), math.floor(share - self.slack))
         filled = math.ceil(share)
         found = dealt(parts, count, filled, max(filled, math.floor(share + self.slack)))
         return [np.sort(np.concatenate(bucket)) for bucket in found[1:]]

@@ -1,39 +1,37 @@
 """Louvain communities, kept whole as far as the clients' shares allow.
 
-Communities (Blondel et al., J. Stat. Mech. 2008; python-louvain) of more than a fair share N // K are cut
+Communities (Blondel et al., J. Stat. Mech. 2008) of more than a fair share N // K are cut
 into pieces of that size along a reverse Cuthill-McKee order, so that a piece keeps its neighbours; then the
 largest piece goes to the client with the fewest nodes, and so on down.  Clients end up within one piece of
 each other.  With `deal: round_robin`, a baseline of DG-CoLearn, whole communities go to the clients in turn,
 the largest first, and clients may end up far from equal; a client without any takes one node of the largest.
-Written in Python and slow beyond some 100,000 nodes.  For the partition of the OpenFGL benchmark, which
-differs, see `openfgl_louvain`.
+Beyond some 100,000 nodes python-louvain is slow, and `package: scikit-network` fast: its communities are
+others.  For the partition of the OpenFGL benchmark, which differs from both, see `openfgl_louvain`.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from pydantic import PositiveFloat
 
 from fedsim.data.graph import Graph
-from fedsim.data.graphs.communities import communities, pieces
+from fedsim.data.graphs.communities import Communities, pieces
 from fedsim.data.partition import Repartitioning, grouped, require, top_up
 
 
 @dataclass(frozen=True)
-class Louvain(Repartitioning):
+class Louvain(Communities, Repartitioning):
     """Clients get whole communities if these fit."""
 
     by_edges = True
 
-    resolution: PositiveFloat = 1.0  # above 1: more and smaller communities; far below 1 python-louvain stops too early
     deal: Literal["fewest", "round_robin"] = "fewest"  # the next goes to the smallest client, or to each in turn
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return each client's nodes, ascending."""
         nodes = len(graph["y"])
         require(nodes, clients)
-        member = communities(graph, self.resolution, rng)
+        member = self.communities(graph, rng)
         if self.deal == "round_robin":
             rank = np.argsort(np.argsort(-np.bincount(member), kind="stable"))
             return grouped(top_up(rank[member] % clients, clients, 1, rng), clients)

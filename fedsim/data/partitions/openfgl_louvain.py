@@ -7,14 +7,14 @@ Left out on purpose: OpenFGL gives a client without any edge random ones; here i
 
 import logging
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import NonNegativeInt, PositiveFloat
-from scipy.sparse import csr_matrix
 
 from fedsim.core.errors import UserError
 from fedsim.data.graph import Graph
+from fedsim.data.graphs.communities import fitted
 from fedsim.data.partition import Partition, library, require
 
 PATIENCE = 1000  # moves of the pointer before the group is forced onto a client
@@ -36,7 +36,7 @@ class OpenfglLouvain(Partition):
 
     def __post_init__(self) -> None:
         """Raise ValueError if scikit-network is not installed."""
-        _clustering()
+        library("sknetwork.clustering", "scikit-network", "openfgl")
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return each client's nodes in the order of assignment."""
@@ -57,15 +57,8 @@ class OpenfglLouvain(Partition):
         return [np.array(mine, dtype=np.int64) for mine in own]
 
     def _communities(self, graph: Graph) -> list[list[int]]:
-        nodes = len(graph["y"])
-        source, target = graph["edges"].numpy()
-        if not len(source):
-            return [[node] for node in range(nodes)]
-        adjacency = csr_matrix((np.ones(len(source)), (source, target)), shape=(nodes, nodes))
-        louvain = _clustering().Louvain(resolution=self.resolution, modularity="newman", shuffle_nodes=False)
-        found = louvain.fit_predict(adjacency)
         groups: dict[int, list[int]] = {}
-        for node, group in enumerate(found.tolist()):
+        for node, group in enumerate(fitted(graph, resolution=self.resolution, shuffle_nodes=False).tolist()):
             groups.setdefault(group, []).append(node)
         return list(groups.values())
 
@@ -95,10 +88,6 @@ class OpenfglLouvain(Partition):
             if sizes[at] < best:
                 best, at = sizes[at], other
         return at
-
-
-def _clustering() -> Any:
-    return library("sknetwork.clustering", "scikit-network", "openfgl")
 
 
 def _cut_long(groups: list[list[int]], longest: int) -> list[list[int]]:
