@@ -36,7 +36,9 @@ def words(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Build the site into docs/_build, without a network; a warning fails it, a dead link or anchor too."""
-    session.run("python", "-m", "sphinx", "-W", "--keep-going", "-q", "-j", "2", "docs", "docs/_build", *session.posargs)
+    session.run(
+        "python", "-m", "sphinx", "-W", "--keep-going", "-q", "-j", "2", "docs", "docs/_build", *session.posargs
+    )
 
 
 @nox.session
