@@ -37,7 +37,7 @@ def words(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the site into docs/_build, without a network; a warning fails it, a dead link or anchor too."""
     session.run(
-        "python", "-m", "sphinx", "-W", "--keep-going", "-q", "-j", "2", "docs", "docs/_build", *session.posargs
+        "python", "-m", "sphinx", "-EW", "--keep-going", "-q", "-j", "2", "docs", "docs/_build", *session.posargs
     )
 
 

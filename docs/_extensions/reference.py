@@ -144,7 +144,9 @@ def default(shape: dict[str, Any], required: bool) -> str:
     if required:
         return "required"
     given = shape.get("default")
-    return "see its keys" if isinstance(given, dict) and given else f"`{options.shown(given)}`"
+    if isinstance(given, dict) and given:
+        return "see its keys"
+    return f"`{options.shown(given)}`" if given != "" else "no text"
 
 
 class Parts(Generated):

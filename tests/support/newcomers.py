@@ -17,9 +17,11 @@ import pytest
 from fedsim import __main__ as command_line
 
 DOCS = Path(__file__).parents[2] / "docs"
+LONGEST = 30  # words of a sentence
 FOLDERS = ("tutorials", "howto", "explanation")
 BLOCK = re.compile(
-    r"(?:^% not run: (?P<why>[^\n]+)\n\n?)?(?:^`(?P<file>[\w./]+)`\n\n)?^```(?P<kind>\{?\w+\}?)[^\n]*\n(?P<body>.*?)^```$",
+    r"(?:^% not run: (?P<why>[^\n]+)\n\n?)?(?:^`(?P<file>[\w./]+)`\n\n)?"
+    r"^```(?P<kind>\{?\w+\}?)[^\n]*\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 LINK = re.compile(r"!?\[([^]]*)\]\([^)]*\)")
@@ -35,7 +37,7 @@ def pages() -> list[Path]:
 def prose(page: Path) -> str:
     """A page without code, drawings, directives and the targets of links."""
     text = BLOCK.sub("", page.read_text("utf-8"))
-    return LINK.sub(r"\1", re.sub(r"^%.*$", "", text, flags=re.MULTILINE))
+    return LINK.sub(r"\1", re.sub(r"^%.*$|<!--.*?-->", "", text, flags=re.MULTILINE))
 
 
 def words(page: Path) -> int:

@@ -12,7 +12,6 @@ from fedsim.scenario.schema import Scenario
 
 PAGES = newcomers.pages()
 MOST_WORDS = {"tutorials": 1800, "howto": 2000, "explanation": 1800, "report.md": 400, "glossary.md": 400}
-LONGEST = 30  # words of a sentence
 RUN = [page for page in PAGES if "```" in page.read_text("utf-8")]
 WITH_FRAGMENTS = [page for page in PAGES if newcomers.fragments(page)]
 BASE = {
@@ -40,7 +39,7 @@ def test_what_a_newcomer_reads_is_short(kind, most):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_sentences_are_short(page):
-    assert not [text for text in newcomers.sentences(page) if len(text.split()) > LONGEST]
+    assert not [text for text in newcomers.sentences(page) if len(text.split()) > newcomers.LONGEST]
 
 
 def test_a_long_sentence_is_noticed(tmp_path):
