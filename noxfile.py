@@ -3,6 +3,7 @@
 nox                  # lint, types, words, tests: what every change must pass
 nox -s long          # the long tests, and those that need data under FEDSIM_DATA
 nox -s tests -- -k sampler
+nox -s docs          # the site, in docs/_build
 nox -s wheel         # what a release uploads, in dist/
 """
 
@@ -30,6 +31,14 @@ def types(session: nox.Session) -> None:
 def words(session: nox.Session) -> None:
     """Spelling."""
     session.run("codespell")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the site into docs/_build, without a network; a warning fails it, a dead link or anchor too."""
+    session.run(
+        "python", "-m", "sphinx", "-EW", "--keep-going", "-q", "-j", "2", "docs", "docs/_build", *session.posargs
+    )
 
 
 @nox.session

@@ -178,7 +178,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def work(self, job: Job) -> Tree | Work:
-        """Return what the client sends back; a generator may yield `Fit`s on the way."""
+        """Return what the client sends back; a generator may yield `Fit` requests on the way."""
 
     def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the task's loss, of each client: what a `Fit` usually descends."""

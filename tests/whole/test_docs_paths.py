@@ -9,15 +9,16 @@ from fedsim.scenario.parts import find
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "AGENTS.md")),
 ]
 PACKAGES = ("fedsim", "algorithms", "analysis")
 ROOTS = (ROOT, ROOT / "fedsim", ROOT / "tests")  # a path may begin in any of them
 # a reader's own files
 YOURS = re.compile(
-    r"NAME|(^|/)(mine|mylab|trap)\b|^numpy\.py$|^algorithms/damped\.py$|^splits/lonely\.py$|^(wards|patches|tasks/absolute)\.py$"
+    r"NAME|(^|/)(mine|mylab|trap)\b|^numpy\.py$|^algorithms/damped\.py$|^splits/lonely\.py$|^study/own/|^(wards|patches|tasks/absolute)\.py$"
 )
+WRITTEN = re.compile(r"^`([\w./]+)`\n\n```", re.MULTILINE)  # files that a page has its reader save
 FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", ".ci")
 FILES = sorted(path.as_posix() for top in FOLDERS for path in (ROOT / top).rglob("*.py"))
 
@@ -49,13 +50,14 @@ def slugs(page):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_files_that_a_page_names_exist(page):
-    named = set(re.findall(r"(?<![\w/.<-])([\w-][\w/.-]*\.py)\b", page.read_text("utf-8")))
+    text = page.read_text("utf-8")
+    named = set(re.findall(r"(?<![\w/.<-])([\w-][\w/.-]*\.py)\b", text)) - {*WRITTEN.findall(text)}
     assert not sorted(path for path in named if not YOURS.search(path) and not exists(path))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_modules_that_a_page_names_exist(page):
     text = page.read_text("utf-8")
     named = set(re.findall(rf"(?<![\w/.-])((?:{'|'.join(PACKAGES)})(?:\.\w+)+)(?!\.?[\w(]*/)", text))
@@ -66,7 +68,7 @@ def test_the_modules_that_a_page_names_exist(page):
     assert not sorted(name for name in named if not is_named(name))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_links_of_a_page_lead_somewhere(page):
     dead = []
     for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
