@@ -4,7 +4,7 @@ Not modelled: distributions. "lognormal(50 ms, 0.5)" has no single number; it on
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -33,6 +33,11 @@ def is_numeric(values: Iterable[str]) -> bool:
     """Return whether there are at least two different values and each is one number, whatever its unit."""
     numbers = {number(value) for value in values}
     return None not in numbers and len(numbers) > 1
+
+
+def logarithmic(values: Collection[float]) -> bool:
+    """Return whether an axis of these values is logarithmic: above zero, and the largest 20 times the least."""
+    return min(values) > 0 and max(values) / min(values) >= 20
 
 
 def ordered(values: Iterable[str]) -> list[str]:
