@@ -39,7 +39,11 @@ def readings(curves: pd.DataFrame, axis: str, others: list[str]) -> pd.DataFrame
     run at one value of the axis are left out.  Raises ValueError for an axis whose values are not numbers.
     """
     rows = rows_along(curves, axis, others)
-    rows = rows.assign(x=[_number(axis, name) for name in rows[axis].astype(str)])
+    rows = rows.assign(x=rows[axis].astype(str).map(number))
+    if rows["x"].isna().any():
+        raise ValueError(
+            f"axis {axis}: {rows[axis][rows['x'].isna()].iloc[0]!r} is not a number; there is no curve along it"
+        )
     found = [rows.iloc[:0].assign(budget="", spent=0.0)]
     for _, group in rows.groupby(others, sort=False, dropna=False) if others else [((), rows)]:
         ends, (tested, _) = group.groupby("run")[[*COSTS.values()]].max(), on_one_test(group)
@@ -70,15 +74,10 @@ def areas(rows: pd.DataFrame, axis: str, others: list[str]) -> pd.DataFrame:
             means = group.groupby(axis)["score"].mean()
             gains = means - np.nan_to_num(group["chance"].max())
             fails = joined(ordered(gains.index[gains < gains.max() / 2]))
-            ends = {"spent": group["spent"].iloc[0], "fails": fails, "lost": _lost(means, axis)}
+            line = hardest_first(axis, means.index)
+            ends = {"spent": group["spent"].iloc[0], "lost": means[line[-1]] - means[line[0]], "fails": fails}
             found.append({**dict(zip(by, key, strict=True)), **ends, **_figures(own, "area")})
     return pd.DataFrame(found, columns=[*by, "spent", *FIGURES, "lost", "fails"])
-
-
-def _lost(means: pd.Series, axis: str) -> float:
-    """Return by how much the score at the hardest value is below that at the easiest."""
-    line = hardest_first(axis, means.index)
-    return float(means[line[-1]] - means[line[0]])
 
 
 def changes(rows: pd.DataFrame, axis: str, others: list[str]) -> pd.DataFrame:
@@ -103,20 +102,17 @@ def changes(rows: pd.DataFrame, axis: str, others: list[str]) -> pd.DataFrame:
     return pd.DataFrame(found, columns=[*by, *names])
 
 
-def levels(points: pd.DataFrame, axis: str, others: list[str], value: str) -> pd.DataFrame:
-    """Return a value's mean and 95 % interval along an axis, nesting respected (see intervals).
+def levels(rows: pd.DataFrame, axis: str, others: list[str]) -> pd.DataFrame:
+    """Return the mean score and its 95 % interval along an axis, nesting respected (see intervals).
 
-    One row for each algorithm and place: columns algorithm, `others`, axis, x (SI units), mean, low, high, lowest,
-    highest, n, replicates (what they are), units (the values that the mean is of, where they are too few for an
-    interval). Places without the value are left out.
+    One row for each algorithm and place: columns budget, algorithm, `others`, axis, x (SI units), mean, low, high,
+    lowest, highest, n, replicates (what they are), units (the values that the mean is of, where they are too few
+    for an interval). Places without a score are left out.
     """
-    by = ["algorithm", *others, axis]
-    known = points.loc[points[value].notna(), [*by, *replicates(points.columns), value]]
-    rows = [
-        {**dict(zip(by, key, strict=True)), "x": _number(axis, str(key[-1])), **_figures(runs, value)}
-        for key, runs in known.groupby(by, sort=False)
-    ]
-    return pd.DataFrame(rows, columns=[*by, "x", *FIGURES])
+    by = ["budget", "algorithm", *others, axis, "x"]
+    groups = rows.dropna(subset="score").groupby(by, sort=False)
+    means = [{**dict(zip(by, key, strict=True)), **_figures(runs, "score")} for key, runs in groups]
+    return pd.DataFrame(means, columns=[*by, *FIGURES])
 
 
 def _figures(runs: pd.DataFrame, value: str) -> dict[str, Any]:
@@ -139,10 +135,3 @@ def crossed(frame: pd.DataFrame, axes: tuple[str, str], others: list[str]) -> pd
     pair = pd.Series(list(zip(*(frame[axis] for axis in axes), strict=True)), index=frame.index, dtype="object")
     pairs = pair.groupby([frame[name] for name in ("algorithm", *others)], sort=False, dropna=False)
     return frame[(across > 1) & (down > 1) & (pairs.transform("nunique") == across * down)]
-
-
-def _number(axis: str, text: str) -> float:
-    value = number(text)
-    if value is None:
-        raise ValueError(f"axis {axis}: {text!r} is not a number, so there is no curve along it")
-    return value

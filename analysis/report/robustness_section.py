@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pandas as pd
 
-from analysis.axes import best_end, hardest_first, is_numeric, logarithmic, short
+from analysis.axes import hardest_first, is_numeric, logarithmic, short
 from analysis.charts import axis_charts
 from analysis.charts.heat_maps import heat
 from analysis.measures import robustness
@@ -34,8 +34,8 @@ def robustness_section(
 
 
 def _along(rows: pd.DataFrame, axis: str, others: list[str], score: str, files: ReportContext) -> list[str]:
-    by, at = ["budget", *others], axis.replace(".", "_")
-    levels = robustness.rows_along(robustness.levels(rows, axis, by, "score"), axis, by)
+    by, line = ["budget", *others], hardest_first(axis, rows[axis])
+    levels = robustness.rows_along(robustness.levels(rows, axis, others), axis, by)
     if levels.empty:
         return []
     files.save(f"score_along_{axis}", levels.drop(columns="units"))
@@ -49,28 +49,19 @@ def _along(rows: pd.DataFrame, axis: str, others: list[str], score: str, files: 
         (f"area of {score}", lambda row: in_points(row["mean"])), ("interval or range", partial(ends, "")),
         ("lost", lambda row: in_points(row["lost"])), (f"fails at {short(axis)}", lambda row: text(row["fails"])),
     ]  # fmt: skip
-    facts = {
-        "score": score, "axis": short(axis), "log": logarithmic(rows["x"]), "fewest": FEWEST,
-        "ends": f"{best_end(axis, list(rows[axis]))} less that at {hardest_first(axis, rows[axis])[0]}",
-    }  # fmt: skip
-    return [
-        files.drawn(f"score_along_{at}", axis_charts.robustness(levels, axis, by, score)),
+    facts = {"score": score, "axis": short(axis), "log": logarithmic(rows["x"]), "fewest": FEWEST, "line": line}
+    parts = [
+        files.drawn(f"score_along_{axis}".replace(".", "_"), axis_charts.robustness(levels, axis, by, score)),
         figures_table(areas, [*by, "algorithm"], columns, f"robustness_{axis}", "areas", **facts),
-        _changes(changes, axis, by, best_end(axis, list(rows[axis]))),
     ]
-
-
-def _changes(changes: pd.DataFrame, axis: str, by: list[str], best: str) -> str:
-    """Return a table of the methods that change order; "" without any."""
-    if changes.empty:
-        return ""
-    columns: list[tuple[str, Maker]] = [
-        (f"behind it at {short(axis)} {best}", lambda row: text(row["rival"])),
+    columns = [
+        (f"behind it at {short(axis)} {line[-1]}", lambda row: text(row["rival"])),
         ("by", lambda row: in_points(row["lead"])), ("interval", partial(ends, "lead_")),
         ("but ahead of it at", lambda row: text(row[axis])),
         ("by", lambda row: in_points(row["lag"])), ("interval", partial(ends, "lag_")),
     ]  # fmt: skip
-    return figures_table(changes, [*by, "algorithm"], columns, f"changes_{axis}", "changes")
+    changed = figures_table(changes, [*by, "algorithm"], columns, f"changes_{axis}", "changes")
+    return [*parts, changed] if len(changes) else parts
 
 
 def _heat_maps(

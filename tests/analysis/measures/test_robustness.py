@@ -126,16 +126,17 @@ def test_levels_are_means_with_intervals_over_the_orders():
         for order, mean in (("1", 0.3), ("2", 0.5), ("3", 0.4), ("4", 0.4), ("5", 0.4))
         for seed, score in (("0", mean - 0.1), ("1", mean + 0.1))
     )
-    rows = levels(frame, AXIS, [], "score").set_index("x")
+    frame = frame.assign(budget="rounds", x=[number(place) for place in frame[AXIS]])
+    rows = levels(frame, AXIS, []).set_index("x")
     half = 2.7764451052 * (0.005 / 5) ** 0.5
     assert rows.loc[0.2, ["mean", "low", "high"]].tolist() == pytest.approx([0.4, 0.4 - half, 0.4 + half])
     assert rows.loc[1.0, "mean"] == pytest.approx(0.5)
     assert rows.loc[1.0, ["n", "replicates"]].tolist() == [10, "5 orders x 2 seeds"]
-    few = levels(frame[frame["data.split.numpy_seed"] < "3"], AXIS, [], "score").set_index("x")
+    few = levels(frame[frame["data.split.numpy_seed"] < "3"], AXIS, []).set_index("x")
     assert few.loc[0.2, ["low", "high"]].isna().all()
     assert few.loc[0.2, "units"] == pytest.approx([0.3, 0.5])
     assert few.loc[0.2, ["lowest", "highest"]].tolist() == pytest.approx([0.3, 0.5])
-    assert levels(frame.assign(score=float("nan")), AXIS, [], "score").empty
+    assert levels(frame.assign(score=float("nan")), AXIS, []).empty
 
 
 def union(*places):
