@@ -46,8 +46,8 @@ def ordered(values: Iterable[str]) -> list[str]:
 
 
 def short(axis: str) -> str:
-    """Return the axis without its section: "network.latency" becomes "latency"."""
-    parts = axis.split(".")
+    """Return the axis without its section: "network.latency" becomes "latency", and "protocol.name" "protocol"."""
+    parts = axis.removesuffix(".name").split(".")
     return ".".join(parts[-3:] if parts[-2:-1] and parts[-2].isdigit() else parts[-1:])
 
 

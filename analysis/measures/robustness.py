@@ -2,9 +2,10 @@
 
 Runs that differ along an axis differ in what they cost too, so that a score at their ends says little.  It is
 read off at equal *rounds* (updates of the server), at equal *bytes* (on the wire) and at equal simulated *time*.
-Each budget is the least that any run of the condition (all methods, values and replicates) had spent when it was
-last scored, so that all have got that far; runs that spend nothing are left out of it.  The score is that of the
-model in force by then: the last one known, never one that comes later.  It is on one test, as in `budgets`: the
+Each budget is the least that any run had spent when it was last scored, of all methods, values and replicates of
+the condition, so that all have got that far; runs that spend nothing are left out of it.  Bytes and time are the same
+for all that the user chooses (see `budgets`), such as protocols, whose rounds are not alike.  The score is that of
+the model in force by then: the last one known, never one that comes later.  It is on one test, as in `budgets`: the
 fixed one, or that of the periods met once all have arrived.
 
 A method's area is its mean score over the axis: trapezoids over the logarithm where the axis is drawn so, else over
@@ -23,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.axes import best_end, hardest_first, joined, logarithmic, number, ordered, replicates
-from analysis.measures.budgets import on_one_test
+from analysis.measures.budgets import is_chosen, on_one_test
 from analysis.statistics.intervals import counted, interval
 from analysis.statistics.significance import differences
 
@@ -45,10 +46,14 @@ def readings(curves: pd.DataFrame, axis: str, others: list[str]) -> pd.DataFrame
             f"axis {axis}: {rows[axis][rows['x'].isna()].iloc[0]!r} is not a number; there is no curve along it"
         )
     found = [rows.iloc[:0].assign(budget="", spent=0.0)]
+    given = [other for other in others if not is_chosen(other)]
+    ends = rows.groupby([*others, "run"], sort=False, dropna=False)[[*COSTS.values()]].max()
     for _, group in rows.groupby(others, sort=False, dropna=False) if others else [((), rows)]:
-        ends, (tested, _) = group.groupby("run")[[*COSTS.values()]].max(), on_one_test(group)
-        for budget, cost in COSTS.items() if ends["version"].max() > 1 else [("rounds", "version")]:
-            spent = ends.loc[ends[cost] > 0, cost].min()
+        tested, own = on_one_test(group)[0], ends[ends.index.get_level_values("run").isin(group["run"])]
+        alike = ends.reset_index().merge(group[given].drop_duplicates()) if given else ends
+        for budget, cost in COSTS.items() if own["version"].max() > 1 else [("rounds", "version")]:
+            compared = own if budget == "rounds" else alike
+            spent = compared.loc[compared[cost] > 0, cost].min()
             held = tested[tested[cost] <= spent].groupby("run", sort=False).tail(1)
             none = group[~group["run"].isin(held["run"])].drop_duplicates("run").assign(score=float("nan"))
             found.append(pd.concat([held, none]).assign(budget=budget, spent=float(spent)))

@@ -2,6 +2,7 @@
 
 from functools import partial
 from itertools import combinations
+from typing import Any
 
 import pandas as pd
 
@@ -49,7 +50,13 @@ def _along(rows: pd.DataFrame, axis: str, others: list[str], score: str, files: 
         (f"area of {score}", lambda row: in_points(row["mean"])), ("interval or range", partial(ends, "")),
         ("lost", lambda row: in_points(row["lost"])), (f"fails at {short(axis)}", lambda row: text(row["fails"])),
     ]  # fmt: skip
-    facts = {"score": score, "axis": short(axis), "log": logarithmic(rows["x"]), "fewest": FEWEST, "line": line}
+    facts: dict[str, Any] = {
+        "score": score,
+        "axis": short(axis),
+        "log": logarithmic(rows["x"]),
+        "fewest": FEWEST,
+        "line": line,
+    }
     parts = [
         files.drawn(f"score_along_{axis}".replace(".", "_"), axis_charts.robustness(levels, axis, by, score)),
         figures_table(areas, [*by, "algorithm"], columns, f"robustness_{axis}", "areas", **facts),

@@ -60,6 +60,20 @@ def test_runs_that_spend_nothing_set_no_budget_and_are_read_at_their_ends():
     assert read(readings(curves, AXIS, []), "bytes") == ({("1.0", "power"): 0.4, ("0.1", "power"): 0.4}, 10.0)
 
 
+def test_protocols_share_bytes_and_time_but_not_rounds():
+    slow, sync = (
+        pd.concat([curve(place, [0.1, 0.2, 0.3, 0.4], cost, protocol=name) for place in ("1.0", "0.1")])
+        for name, cost in (("deadline", 3.0), ("sync", 1.0))
+    )
+    sync = sync[sync["version"] < 3]
+    rows = readings(pd.concat([slow, sync]), AXIS, ["protocol"])
+    assert rows.groupby(["budget", "protocol"])["spent"].first().to_dict() == {
+        ("rounds", "deadline"): 4.0, ("rounds", "sync"): 2.0, ("bytes", "deadline"): 2.0, ("bytes", "sync"): 2.0,
+        ("time", "deadline"): 2.0, ("time", "sync"): 2.0,
+    }  # fmt: skip
+    assert rows[rows["budget"] == "time"]["score"].tolist() == [0.2] * 4
+
+
 def test_one_exchange_is_compared_at_equal_rounds_only():
     rows = readings(pd.concat([curve("1.0", [0.4], 9.0, 9.0), curve("0.1", [0.3])]), AXIS, [])
     assert set(rows["budget"]) == {"rounds"}
@@ -191,6 +205,7 @@ def test_order_names_and_ends_of_axes():
     assert ordered(["sync", "deadline"]) == ["deadline", "sync"]
     assert (is_numeric(["1 s", "10 ms"]), is_numeric(["1 s", "fast"]), is_numeric(["1 s"])) == (True, False, False)
     assert (short("network.latency"), short("network.effects.0.rate")) == ("latency", "effects.0.rate")
+    assert (short("protocol.name"), short("name")) == ("protocol", "name")
     assert (best_end(AXIS, ["0.1", "1.0"]), best_end("network.latency", ["1 s", "10 ms"])) == ("1.0", "10 ms")
 
 
