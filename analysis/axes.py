@@ -36,7 +36,7 @@ def is_numeric(values: Iterable[str]) -> bool:
 
 
 def logarithmic(values: Collection[float]) -> bool:
-    """Return whether an axis of these values is logarithmic: above zero, and the largest 20 times the least."""
+    """Return whether an axis of these values is logarithmic: from above zero to 20 times the least."""
     return min(values) > 0 and max(values) / min(values) >= 20
 
 
@@ -46,7 +46,7 @@ def ordered(values: Iterable[str]) -> list[str]:
 
 
 def short(axis: str) -> str:
-    """Return the axis without its section: "network.latency" becomes "latency", and "protocol.name" "protocol"."""
+    """Return the axis without its section: "network.latency" is "latency", "protocol.name" "protocol"."""
     parts = axis.removesuffix(".name").split(".")
     return ".".join(parts[-3:] if parts[-2:-1] and parts[-2].isdigit() else parts[-1:])
 

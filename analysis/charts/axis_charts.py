@@ -34,9 +34,9 @@ WIDTHS = {1: 620, 2: 380, 3: 290}
 
 
 def robustness(frame: pd.DataFrame, axis: str, others: list[str], what: str) -> Spec:
-    """Chart a score along an axis: columns algorithm, `others`, axis (text), x, mean, low, high (NaN: no interval),
-    n, replicates (what they are), units (what the mean is of, where there is no interval); fractions.  Intervals are
-    drawn as far as a share can go; the table has all of them.
+    """Chart a score along an axis: columns algorithm, `others`, axis (text), x, mean, low, high (NaN: no
+    interval), n, replicates (what they are), units (what the mean is of, where there is no interval); fractions.
+    Intervals are drawn as far as a share can go; the table has all of them.
     """
     known = frame.dropna(subset="mean")
     rows = known.assign(y=known["mean"], low=known["low"].fillna(known["mean"]).clip(lower=0.0))

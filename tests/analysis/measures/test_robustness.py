@@ -175,12 +175,6 @@ def test_a_heat_map_needs_all_pairs():
     assert set(crossed(pd.concat([whole, other], ignore_index=True), (AXIS, "latency"), [])["algorithm"]) == {"p"}
 
 
-def test_an_axis_of_names_is_refused():
-    curves = pd.concat([curve("sync", [0.4, 0.5]), curve("deadline", [0.4, 0.5])])
-    with pytest.raises(ValueError, match=r"axis protocol.participation: 'sync' is not a number"):
-        readings(curves, AXIS, [])
-
-
 @given(st.floats(0.0, 1.0), st.lists(st.floats(0.01, 1), min_size=2, max_size=6, unique=True))
 def test_the_area_of_a_score_that_does_not_change_is_that_score(score, places):
     found = areas(read_off({repr(place): score for place in places}), AXIS, []).iloc[0]
