@@ -4,7 +4,7 @@ Not modelled: distributions. "lognormal(50 ms, 0.5)" has no single number; it on
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -35,14 +35,19 @@ def is_numeric(values: Iterable[str]) -> bool:
     return None not in numbers and len(numbers) > 1
 
 
+def logarithmic(values: Collection[float]) -> bool:
+    """Return whether an axis of these values is logarithmic: from above zero to 20 times the least."""
+    return min(values) > 0 and max(values) / min(values) >= 20
+
+
 def ordered(values: Iterable[str]) -> list[str]:
     """Return the different values: by their numbers where they have one, "10 ms" before "1 s", else by name."""
     return sorted(set(values), key=_place)
 
 
 def short(axis: str) -> str:
-    """Return the axis without its section: "network.latency" becomes "latency"."""
-    parts = axis.split(".")
+    """Return the axis without its section: "network.latency" is "latency", "protocol.name" "protocol"."""
+    parts = axis.removesuffix(".name").split(".")
     return ".".join(parts[-3:] if parts[-2:-1] and parts[-2].isdigit() else parts[-1:])
 
 

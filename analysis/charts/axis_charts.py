@@ -1,4 +1,4 @@
-"""Charts of figures along one axis of the sweep: the share retained, the headline itself, and updates per period.
+"""Charts of figures along one axis of the sweep: the score for equal budgets, and updates per period.
 
 Marks are at the values that were run, and so are the ticks. Not drawn: anything between the values; the line only
 guides the eye.
@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from analysis.axes import number, ordered, short
+from analysis.axes import logarithmic, number, ordered, short
 from analysis.charts.panels import (
     MEANS,
     UNITS,
@@ -33,21 +33,10 @@ FLAT = 0.1  # shares that differ by less are drawn on a scale of this height
 WIDTHS = {1: 620, 2: 380, 3: 290}
 
 
-def robustness(frame: pd.DataFrame, axis: str, others: list[str], reference: str, what: str) -> Spec:
-    """Chart the share of the reference along an axis.
-
-    Columns algorithm, `others`, axis (text), x (SI units), share (fraction) with its `_sd`, n; `what` is shared.
-    """
-    low, high = ends(frame, "share")
-    rows = frame.assign(y=frame["share"], low=low, high=high)
-    words = f"100 % is the {what} of the same replicate at {reference}. {spread_note(frame)}"
-    return _line(rows, axis, others, f"{what} relative to {reference}", (f"Share of {what} retained", words))
-
-
-def absolute(frame: pd.DataFrame, axis: str, others: list[str], what: str) -> Spec:
-    """Chart a headline along an axis: columns algorithm, `others`, axis (text), x, mean, low, high (NaN: no interval),
-    n, replicates (what they are), units (what the mean is of, where there is no interval); fractions.  Intervals are
-    drawn as far as a share can go; the table has all of them.
+def robustness(frame: pd.DataFrame, axis: str, others: list[str], what: str) -> Spec:
+    """Chart a score along an axis: columns algorithm, `others`, axis (text), x, mean, low, high (NaN: no
+    interval), n, replicates (what they are), units (what the mean is of, where there is no interval); fractions.
+    Intervals are drawn as far as a share can go; the table has all of them.
     """
     known = frame.dropna(subset="mean")
     rows = known.assign(y=known["mean"], low=known["low"].fillna(known["mean"]).clip(lower=0.0))
@@ -55,13 +44,9 @@ def absolute(frame: pd.DataFrame, axis: str, others: list[str], what: str) -> Sp
     kinds = list(dict.fromkeys(known["replicates"]))
     over = kinds[0] if len(kinds) == 1 else replicates_text(known)
     few, interval = bool((known["units"].str.len() > 0).any()), bool(known["low"].notna().any())
-    return _line(rows, axis, others, what, (what, note("absolute", over=over, few=few, interval=interval)))
-
-
-def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading: tuple[str, str]) -> Spec:
     rows = drawn_once(rows, others, ["algorithm", axis], ["y", "low", "high"])
     algorithms = list(rows["algorithm"].unique())
-    log = bool(rows["x"].min() > 0 and rows["x"].max() / rows["x"].min() >= 20)
+    log = logarithmic(rows["x"])
     rows = with_panels(rows, others)
     texts = {number(text): text for text in rows[axis]}
     places = sorted(value for value in texts if value is not None)
@@ -69,18 +54,16 @@ def _line(rows: pd.DataFrame, axis: str, others: list[str], title: str, heading:
     ticks = alt.Axis(values=places, labelExpr=f"{spelled} : ''", labelOverlap=True)
     scale = alt.Scale(type="log" if log else "linear", zero=alt.Undefined if log else False, nice=False, padding=12)
     across = alt.X("x:Q", title=short(axis), axis=ticks, scale=scale)
-    up: dict[str, Any] = {"title": title, "axis": alt.Axis(format="%", tickCount=6)}
+    up: dict[str, Any] = {"title": what, "axis": alt.Axis(format="%", tickCount=6)}
     common = {"x": across, "color": colour(algorithms, symbolStrokeWidth=0, columns=6)}
     columns = rows["column"].nunique()
     layers = _joined(algorithms, common, up, alt.Scale(zero=False, **_span(rows)))
-    if "units" in rows and (rows["units"].str.len() > 0).any():
+    if few:
         each = alt.Chart().transform_filter(UNITS).mark_point(filled=False, size=30, opacity=0.9)
         layers.append(each.encode(y="unit:Q", **common))
     chart = facet(layers, rows, height=260, width=WIDTHS.get(columns, 230))
-    what, words = heading
     tips = [tip("at", short(axis)), tip("y", what, ".1%"), tip("low", "low", ".1%"), tip("high", "high", ".1%")]
-    placed = rows.assign(at=rows[axis])
-    placed = each_unit(placed) if "units" in placed else placed
+    placed, words = each_unit(rows.assign(at=rows[axis])), note("along", over=over, few=few, interval=interval)
     says = ranges_text(rows, "y", lambda value: show(value, PERCENT))
     return finished(chart, placed, f"{what[:1].upper()}{what[1:]} against {short(axis)}", words, tips, says)
 

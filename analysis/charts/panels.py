@@ -20,7 +20,7 @@ from analysis.statistics.constant_axes import left_out
 Chart = Any  # one of Altair's chart classes, which have no common typed base
 
 MOST_COLUMNS = 4
-MOST_ACROSS, MOST_DOWN, MOST_IN_A_ROW = 6, 6, 24  # panels that are drawn
+MOST_ACROSS, MOST_DOWN, MOST_IN_A_ROW = 6, 8, 24  # panels that are drawn
 PANEL = ("column", "row")
 DIGITS = 5  # of numbers inside a chart; the tables have all digits
 WIDTHS = {1: 620, 2: 400, 3: 270, 4: 200}

@@ -57,13 +57,13 @@ def leads(curves: pd.DataFrame, axes: list[str], cost: str) -> pd.DataFrame:
         if group["method"].nunique() > 1:
             place = dict(zip(conditions, key, strict=True))
             of = dict(zip(group["method"], group["algorithm"], strict=True))
-            tested, test = _on_one_test(group)
+            tested, test = on_one_test(group)
             stretches = _stretches(*_scores(tested, cost), float(group["chance"].max()))
             rows += [{**place, "cost": cost, "algorithm": of[row["best"]], **row, **test} for row in stretches]
     return pd.DataFrame(rows, columns=[*conditions, *COLUMNS])
 
 
-def _on_one_test(group: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, object]]:
+def on_one_test(group: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, object]]:
     """Return the rows of a condition that are scores on one test, and which: the columns test and same_test."""
     if group["fixed"].all():
         return group, {"test": "all_periods", "same_test": True}

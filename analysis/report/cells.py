@@ -62,6 +62,16 @@ def ranged(low: float, high: float, units: Units) -> str:
     return f"{ends[0].removesuffix(f' {unit}') if unit else ends[0]} to {ends[1]}"
 
 
+def ends(of: str, row: "pd.Series[Any]") -> Cell:
+    """Return a cell of an interval's ends, or of the range of too few."""
+    low, high = row[f"{of}low"], row[f"{of}high"]
+    if math.isnan(low) and f"{of}lowest" in row:
+        low, high = row[f"{of}lowest"], row[f"{of}highest"]
+    if math.isnan(low) or row.get("n", 2) < 2:
+        return Cell(MISSING, "")
+    return Cell(ranged(low, high, PERCENT).removesuffix(" %"), high - low)
+
+
 def key(value: float) -> float | str:
     """Return the sort key of a figure: its value, or "" if it is missing."""
     return "" if math.isnan(value) else value

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.quantity import COUNT, MISSING, PERCENT
-from analysis.report.cells import Maker, in_points, plain, ranged
+from analysis.quantity import COUNT, MISSING
+from analysis.report.cells import Maker, ends, in_points, plain
 from analysis.report.page import Cell, note, text
 from analysis.report.sheet import figures_table, part
 from analysis.statistics.constant_axes import settled
@@ -24,13 +24,13 @@ def ranked(frame: pd.DataFrame, axes: list[str], measure: str, drawing: str) -> 
         ("rank", plain("rank", COUNT)),
         ("algorithm", lambda row: text(row["algorithm"])),
         (measure, lambda row: in_points(row["mean"])),
-        (spread, partial(_ends, "")),
+        (spread, partial(ends, "")),
         ("FM", lambda row: in_points(row["fm"])),
-        (f"FM, {spread}", partial(_ends, "fm_")),
+        (f"FM, {spread}", partial(ends, "fm_")),
         ("n", lambda row: text(row["replicates"] or MISSING, row["n"])),
         ("mean rank", _mean_rank),
         ("difference from the best", lambda row: in_points(math.nan if row["rank"] == 1 else row["difference"])),
-        (f"difference, {apart}", partial(_ends, "difference_")),
+        (f"difference, {apart}", partial(ends, "difference_")),
         ("significant", _significant),
     ]
     rows = figures_table(frame, axes, columns, "ranking", "points", unchanged=same)
@@ -41,16 +41,6 @@ def ranked(frame: pd.DataFrame, axes: list[str], measure: str, drawing: str) -> 
 def _spread_name(low: pd.Series) -> str:
     known = low.notna()
     return "95 % interval" if known.all() or not len(low) else "interval or range" if known.any() else "range"
-
-
-def _ends(of: str, row: "pd.Series[Any]") -> Cell:
-    """Return a cell of an interval's ends, or of the range of too few."""
-    low, high = row[f"{of}low"], row[f"{of}high"]
-    if math.isnan(low):
-        low, high = row[f"{of}lowest"], row[f"{of}highest"]
-    if math.isnan(low) or row["n"] < 2:
-        return Cell(MISSING, "")
-    return Cell(ranged(low, high, PERCENT).removesuffix(" %"), high - low)
 
 
 def _mean_rank(row: "pd.Series[Any]") -> Cell:

@@ -1,68 +1,74 @@
-"""The report's part on the numeric axes of a sweep: the share of the score that is kept, the score, and heat maps."""
+"""The report's part on the numeric axes of a sweep: scores for equal budgets, changes of order, heat maps."""
 
+from functools import partial
 from itertools import combinations
+from typing import Any
 
 import pandas as pd
 
-from analysis.axes import best_end, is_numeric, joined, replicates, short
+from analysis.axes import hardest_first, is_numeric, logarithmic, short
 from analysis.charts import axis_charts
 from analysis.charts.heat_maps import heat
 from analysis.measures import robustness
-from analysis.report import sections
-from analysis.report.page import paragraph
+from analysis.report.cells import Maker, ends, in_points
+from analysis.report.page import paragraph, text
 from analysis.report.report_context import ReportContext
-from analysis.report.sheet import part
+from analysis.report.sheet import figures_table, part
 from analysis.statistics.constant_axes import every, flat, settled
-from analysis.statistics.spread import over_replicates
+from analysis.statistics.intervals import FEWEST
 
 
 def robustness_section(
-    points: pd.DataFrame, means: pd.DataFrame, axes: list[str], target: float | None, score: str, files: ReportContext
+    curves: pd.DataFrame, means: pd.DataFrame, axes: list[str], target: float | None, score: str, files: ReportContext
 ) -> str:
-    """Write the figures and tables, and return the part of the page; "" if no method was run along an axis."""
-    numeric = [axis for axis in axes if is_numeric(points[axis])]
-    by = ["algorithm", *replicates(points.columns)]
-    rows, left, _ = settled(points, axes, ["score"], by)
-    same = [short(axis) for axis in numeric if axis not in left]
-    parts = [paragraph(f"The {score} is the same at every {joined(same)}.")] if same else []
-    for axis in (axis for axis in numeric if axis in left):
-        others = [other for other in left if other != axis]
-        found = robustness.rows_along(rows, axis, others)
-        if len(found):
-            parts += _absolute(found, axis, others, score, files) + _kept(found, axis, others, score, files)
+    """Write the figures and tables, and return the part of the page; "" if no method was run along an axis.
+
+    `curves` have a column `chance` (see robustness.readings).
+    """
+    numeric, parts = [axis for axis in axes if is_numeric(means[axis])], list[str]()
+    for axis in numeric:
+        others = [other for other in axes if other != axis]
+        parts += _along(robustness.readings(curves, axis, others), axis, others, score, files)
     if not parts:
         return ""
     return part("robustness", "Robustness", *parts, *_heat_maps(means, numeric, axes, target, score, files))
 
 
-def _absolute(rows: pd.DataFrame, axis: str, others: list[str], score: str, files: ReportContext) -> list[str]:
-    levels = robustness.rows_along(robustness.levels(rows, axis, others, "score"), axis, others)
+def _along(rows: pd.DataFrame, axis: str, others: list[str], score: str, files: ReportContext) -> list[str]:
+    by, line = ["budget", *others], hardest_first(axis, rows[axis])
+    levels = robustness.rows_along(robustness.levels(rows, axis, others), axis, by)
     if levels.empty:
         return []
     files.save(f"score_along_{axis}", levels.drop(columns="units"))
-    if flat(levels, axis, ["algorithm", *others], ["mean"]):
-        return [paragraph(f"The {score} is the same at every {every(axis, levels)}, to within 0.5 %.")]
-    spec = axis_charts.absolute(levels, axis, others, score)
-    return [files.drawn(f"score_along_{_name(axis)}", spec)]
-
-
-def _kept(rows: pd.DataFrame, axis: str, others: list[str], score: str, files: ReportContext) -> list[str]:
-    shares = robustness.shares(rows, axis, others).dropna(subset="share")
-    shares = robustness.rows_along(shares, axis, others)
-    if shares.empty:
-        return []
-    by, reference = ["algorithm", *others], best_end(axis, list(rows[axis]))
-    kept = over_replicates(shares, [*by, axis, "x"], ["share"])
-    areas = over_replicates(robustness.areas(shares, others), by, ["area"])
-    files.save(f"robustness_{axis}", kept)
-    files.save(f"robustness_area_{axis}", areas)
-    if flat(kept, axis, by, ["share"]):
-        return []  # nothing is lost, as the score along the axis shows
-    spec = axis_charts.robustness(kept, axis, others, f"{short(axis)} {reference}", score)
-    return [
-        files.drawn(f"robustness_{_name(axis)}", spec),
-        sections.areas(areas, axis, others, reference, score, f"robustness_area_{axis}"),
+    if flat(levels, axis, ["algorithm", *by], ["mean"]):
+        same = f"The {score} is the same at every {every(axis, levels)}, to within 0.5 %"
+        return [paragraph(f"{same}, for the same rounds, bytes and simulated time.")]
+    areas, changes = robustness.areas(rows, axis, others), robustness.changes(rows, axis, others)
+    files.save(f"robustness_{axis}", areas.drop(columns="units"))
+    files.save(f"changes_{axis}", changes)
+    columns: list[tuple[str, Maker]] = [
+        (f"area of {score}", lambda row: in_points(row["mean"])), ("interval or range", partial(ends, "")),
+        ("lost", lambda row: in_points(row["lost"])), (f"fails at {short(axis)}", lambda row: text(row["fails"])),
+    ]  # fmt: skip
+    facts: dict[str, Any] = {
+        "score": score,
+        "axis": short(axis),
+        "log": logarithmic(rows["x"]),
+        "fewest": FEWEST,
+        "line": line,
+    }
+    parts = [
+        files.drawn(f"score_along_{axis}".replace(".", "_"), axis_charts.robustness(levels, axis, by, score)),
+        figures_table(areas, [*by, "algorithm"], columns, f"robustness_{axis}", "areas", **facts),
     ]
+    columns = [
+        (f"behind it at {short(axis)} {line[-1]}", lambda row: text(row["rival"])),
+        ("by", lambda row: in_points(row["lead"])), ("interval", partial(ends, "lead_")),
+        ("but ahead of it at", lambda row: text(row[axis])),
+        ("by", lambda row: in_points(row["lag"])), ("interval", partial(ends, "lag_")),
+    ]  # fmt: skip
+    changed = figures_table(changes, [*by, "algorithm"], columns, f"changes_{axis}", "changes")
+    return [*parts, changed] if len(changes) else parts
 
 
 def _heat_maps(
@@ -89,7 +95,3 @@ def _settled_map(
     """Return the rows that a map is drawn from and its further axes; no rows if one of the pair changes nothing."""
     shown, left, _ = settled(rows, [*pair, *others], [value])
     return (shown, [axis for axis in left if axis not in pair]) if {*pair} <= {*left} else (rows.iloc[:0], others)
-
-
-def _name(axis: str) -> str:
-    return axis.replace(".", "_")

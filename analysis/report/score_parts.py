@@ -69,8 +69,12 @@ def _choice(row: "pd.Series[Any]", axes: list[str]) -> str:
 
 def budgets_part(m: ReportContext) -> str:
     """Return who leads for which budget; "" if a single method was run."""
-    chance = m.points.set_index("run")["chance"]
-    return budgets_section.budgets(m.kept.curves.assign(chance=m.kept.curves["run"].map(chance)), m.axes, m.score, m)
+    return budgets_section.budgets(with_chance(m), m.axes, m.score, m)
+
+
+def with_chance(m: ReportContext) -> pd.DataFrame:
+    """Return the curves with what guessing reaches in their runs, as `chance`."""
+    return m.kept.curves.assign(chance=m.kept.curves["run"].map(m.points.set_index("run")["chance"]))
 
 
 def periods_part(m: ReportContext) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.axes import joined, short
+from analysis.axes import joined
 from analysis.quantity import BYTES, COUNT, MISSING, PERCENT, SECONDS, VERSIONS
 from analysis.read.load import RECOVERY
 from analysis.report.cells import figure, placed, plain, points, whole
@@ -162,13 +162,6 @@ def periods(means: pd.DataFrame, axes: list[str], score: str) -> str:
     columns = [("updates per period", figure(settle[0], COUNT))]
     columns += [(head, figure(name, PERCENT)) for head, name in (("prequential", "prequential"), (score, "score"))]
     return figures_table(means, [*axes, "algorithm"], columns, "periods", "periods", settle)
-
-
-def areas(frame: pd.DataFrame, axis: str, others: list[str], reference: str, what: str, full: str) -> str:
-    """Return a table of the area under the robustness curve: columns algorithm, `others`, n, area, area_sd."""
-    columns = [(f"area of {what} over {short(axis)}", figure("area", PERCENT))]
-    facts = {"score": what, "reference": f"{short(axis)} {reference}"}
-    return figures_table(frame, [*others, "algorithm"], columns, full, "areas", **facts)
 
 
 def compute_time(frame: pd.DataFrame, axes: list[str]) -> str:

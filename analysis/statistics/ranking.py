@@ -55,9 +55,9 @@ def _ranked(runs: pd.DataFrame) -> list[dict[str, Any]]:
         rows.append(
             {
                 "rank": None if unknown else rank, "algorithm": name,
-                **_ends("", means[name]), **_ends("fm", interval(methods[name], "fm")),
+                **ends("", means[name]), **ends("fm", interval(methods[name], "fm")),
                 "n": len(known), "replicates": counted(known) if len(known) else "", "mean_rank": ranks.get(name),
-                "pairs": len(pairs), **_ends("difference", apart), "excludes_zero": apart.excludes_zero,
+                "pairs": len(pairs), **ends("difference", apart), "excludes_zero": apart.excludes_zero,
                 "units": means[name].few,
             }
         )  # fmt: skip
@@ -71,8 +71,9 @@ def _mean_ranks(runs: pd.DataFrame) -> dict[str, float]:
     return {str(name): float(rank) for name, rank in table.rank(axis=1, ascending=False).mean().dropna().items()}
 
 
-def _ends(name: str, found: Interval) -> dict[str, float]:
+def ends(name: str, found: Interval) -> dict[str, float]:
+    """Return a mean and the ends of its interval and of its units, by columns: `name` (or mean), `name`_low, ..."""
     start = f"{name}_" if name else ""
     least, most = (min(found.units), max(found.units)) if found.units else (math.nan, math.nan)
-    ends = {"low": found.low, "high": found.high, "lowest": least, "highest": most}
-    return {name or "mean": found.mean, **{f"{start}{end}": value for end, value in ends.items()}}
+    limits = {"low": found.low, "high": found.high, "lowest": least, "highest": most}
+    return {name or "mean": found.mean, **{f"{start}{end}": value for end, value in limits.items()}}

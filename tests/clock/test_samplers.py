@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim.clock import sampler
 from fedsim.clock.samplers.availability import Availability
+from fedsim.clock.samplers.fixed import Fixed
 from fedsim.clock.samplers.rates import Rates
 from fedsim.clock.samplers.round_robin import RoundRobin
 from fedsim.clock.samplers.uniform import Uniform
@@ -108,6 +109,12 @@ def test_who_waits_longest_is_next_whoever_is_free():
     assert RoundRobin().choose(np.array([0, 3, 1]), 1, seen, np.random.default_rng(0)).tolist() == [3]
 
 
+def test_the_same_are_asked_again_and_others_only_in_their_place():
+    seen, rng = columns(5, last_asked=[9, 8, 0, 0, 0]), np.random.default_rng(0)
+    assert [Fixed().choose(np.arange(5), 2, seen, rng).tolist() for _ in range(3)] == 3 * [[0, 1]]
+    assert Fixed().choose(np.array([1, 3, 4]), 2, seen, rng).tolist() == [1, 3]
+
+
 def test_each_volunteers_at_its_own_rate_independently(tmp_path):
     chooser = Rates(table(tmp_path, "client,rate\n0,0.2\n2,0.5\n3,0\n"), default=0.9)
     got = shares(chooser, range(4), 4, columns(4))
@@ -166,7 +173,7 @@ def test_options_out_of_range_are_refused(options):
     st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(0, 50), st.floats(0, 1)), min_size=1, max_size=20),
     st.integers(0, 25),
     st.integers(0, 5),
-    st.sampled_from([Uniform(), Weighted(), RoundRobin(), Availability(), Availability("often", 3.0)]),
+    st.sampled_from([Uniform(), Weighted(), RoundRobin(), Fixed(), Availability(), Availability("often", 3.0)]),
 )
 def test_a_cohort_is_ascending_free_and_as_large_as_can_be(clients, count, seed, chooser):
     there, nodes, turns, online = (np.array(column) for column in zip(*clients, strict=True))

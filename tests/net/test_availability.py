@@ -83,7 +83,7 @@ def test_wrong_tables_are_reported_by_their_line(tmp_path):
     with pytest.raises(UserError, match=r"line 2: client 0 is online from 1 s for good already \(line 3\)"):
         Churn(table=table(tmp_path, "client,on_s,off_s\n0,5,6\n0,1,\n"))
     path = table(tmp_path, "client,on_s,off_s\n0,1,2\n5,1,2\n")
-    with pytest.raises(ValueError, match="leave 'online' and 'offline' out"):
+    with pytest.raises(ValueError, match="leave means and 'groups' out"):
         Churn(online=1.0, table=path)
     with pytest.raises(UserError, match="line 3: there is no client 5; there are 5 clients, numbered from 0"):
         world(clients=5, effects=[Churn(table=path)])

@@ -1,14 +1,20 @@
-"""Nights: absences as measured, whoever asks and in whatever order; by local time; tied to groups or not."""
+"""Nights: absences as measured, whoever asks and in whatever order; by local time; tied to groups or not.
+
+Churn is tied to groups in the same way.
+"""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.core.errors import UserError
 from fedsim.net.effect import Traits, unknown
+from fedsim.net.effects.churn import Churn
 from fedsim.net.effects.nights import Nights
 from fedsim.net.measurements import days, measured
 from fedsim.net.presence.offline_intervals import MeasuredIntervals
@@ -168,6 +174,34 @@ def test_tied_or_not_a_client_is_available_as_long():
         assert groups.mean() == pytest.approx(0.0845, abs=5 * groups.std() / np.sqrt(1000))
         spread.append(groups.std())
     assert spread[1] == pytest.approx(np.sqrt(3) * spread[0], rel=0.15)
+
+
+def churned(labels, strength, seed=3):
+    """Who is online over 2,000 times that are far apart, by a churn of three tenths of the time."""
+    plans, env = [], simpy.Environment()
+    nodes = type("Nodes", (list,), {"presence": SimpleNamespace(follow=lambda _, plan: plans.append(plan))})(labels)
+    churn = Churn(online=3.0, offline=7.0, groups="labels", strength=strength)
+    network = SimpleNamespace(nodes=nodes, traits=people(labels))
+    env.process(churn.drive(env, network, np.random.default_rng(seed)))
+    env.run(until=1.0)
+    return states(plans[0], np.arange(1, 2001) * 50.0)
+
+
+def test_churn_of_groups_ties_those_of_one_label_and_leaves_each_its_share_of_time():
+    labels = np.tile(np.arange(4), 10)
+    loose, half, tied = (churned(labels, strength) for strength in (0.0, 0.5, 1.0))
+    for seen in (loose, half, tied):
+        assert seen.mean(axis=0) == pytest.approx(np.full(40, 0.3), abs=5 * np.sqrt(0.21 / 2000))
+    assert all((tied[:, labels == label] == tied[:, [label]]).all() for label in range(4))
+    assert len(np.unique(tied[:, :4], axis=1).T) == 4
+    assert len(np.unique(loose, axis=1).T) == 40
+    assert 4 < len(np.unique(half, axis=1).T) < 40
+
+
+def test_churn_of_a_table_has_no_groups(tmp_path):
+    (tmp_path / "online.csv").write_text("client,on_s,off_s\n0,1,2\n")
+    with pytest.raises(ValueError, match="leave means and 'groups' out"):
+        Churn(table=tmp_path / "online.csv", groups="labels")
 
 
 def test_a_country_is_awake_together_in_its_own_night():

@@ -19,7 +19,7 @@ def presence(plans=((8.0, 4.0),), count=COUNT, notified=None):
     here = Presence(count, lambda client, online: moves.append((env.now, client, online)))
     here.start(env)
     for seed, (between, spell) in enumerate(plans):
-        here.follow(env, ExponentialIntervals(env.now, count, between, spell, np.random.default_rng(seed)))
+        here.follow(env, ExponentialIntervals(env.now, np.arange(count), between, spell, np.random.default_rng(seed)))
     return env, here, moves
 
 
@@ -135,7 +135,7 @@ def test_a_plan_that_begins_late_starts_then():
     env, here, _ = presence(plans=())
     env.run(until=50.0)
     here.attend(0)
-    here.follow(env, ExponentialIntervals(env.now, COUNT, 1.0, 1.0, np.random.default_rng(0)))
+    here.follow(env, ExponentialIntervals(env.now, np.arange(COUNT), 1.0, 1.0, np.random.default_rng(0)))
     env.run(until=100.0)
     assert here.stretches()[1].min() == 50.0
     assert here.share().mean() == pytest.approx(0.75, abs=0.05)

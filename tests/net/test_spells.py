@@ -12,7 +12,7 @@ from fedsim.net.presence.offline_intervals import ExponentialIntervals
 
 def changes(looks, count=50, between=10.0, spell=30.0, seed=0, now=0.0):
     """Return all changes up to the last look, ordered by thing: (times, whose, steps), and the spells."""
-    spells = ExponentialIntervals(now, count, between, spell, np.random.default_rng(seed))
+    spells = ExponentialIntervals(now, np.arange(count), between, spell, np.random.default_rng(seed))
     parts = [part for look in looks for part in spells.passed(look)]
     times, who, steps = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.argsort(who, kind="stable")
@@ -34,7 +34,7 @@ def test_spells_and_what_lies_between_are_exponential_with_their_means():
 
 @pytest.mark.parametrize("time", [1e-9, 3.0, 200.0])
 def test_the_share_in_a_spell_is_that_of_the_long_run_at_any_time(time):
-    spells = ExponentialIntervals(0.0, 20_000, 10.0, 30.0, np.random.default_rng(1))
+    spells = ExponentialIntervals(0.0, np.arange(20_000), 10.0, 30.0, np.random.default_rng(1))
     inside = spells.inside.astype(int)
     for _, who, steps in spells.passed(time):
         np.add.at(inside, who, steps)
@@ -70,7 +70,7 @@ def test_a_things_times_do_not_depend_on_how_many_others_there_are():
 
 
 def test_what_has_passed_comes_once_in_order_and_not_before_its_time():
-    spells = ExponentialIntervals(100.0, 20, 1.0, 2.0, np.random.default_rng(0))
+    spells = ExponentialIntervals(100.0, np.arange(20), 1.0, 2.0, np.random.default_rng(0))
     assert spells.passed(100.0) == []
     seen = [100.0]
     for look in (101.0, 101.0, 160.0, 400.0):

@@ -7,25 +7,32 @@ from typing import ClassVar, Literal
 import numpy as np
 import simpy
 
+from fedsim.core.arrays import Ints
 from fedsim.core.errors import UserError
 from fedsim.core.table import FilePath, fault
 from fedsim.core.units import Duration, Seconds
-from fedsim.net.effect import Drive, Effect, Network
+from fedsim.net.effect import Drive, Network
 from fedsim.net.measurements import stretches
 from fedsim.net.measurements.stretches import Stretch
 from fedsim.net.node import Nodes
+from fedsim.net.presence.grouping import NONE, Grouped
 from fedsim.net.presence.offline_intervals import ExponentialIntervals
+
+GROUPS = 2**32  # numbers of groups' streams; those before are clients'
 
 
 @dataclass(frozen=True)
-class Churn(Effect):
+class Churn(Grouped):
     """Each client alternates between online and offline, independently: for exponential times, or as given in a table.
 
     With means the clients start in the stationary state: each is online with probability online / (online +
     offline). The table has the columns client, on_s and off_s, one line per stretch online (an empty off_s:
     for good); the clients that it lists are offline at all other times; what those are that it does not list,
-    `unlisted` says.  Not modelled: hours of the day (`diurnal`), clients that fail together (`outage`), and
-    with means clients that never come back.
+    `unlisted` says.
+
+    With `groups` each client follows its group with the probability `strength`: all that do come and go
+    together.  Whatever the strength, a client by itself is online as often.  Not modelled: hours of the day
+    (`diurnal`), and with means clients that never come back.
     """
 
     changes_presence_only: ClassVar[bool] = True
@@ -37,9 +44,10 @@ class Churn(Effect):
 
     def __post_init__(self) -> None:
         """Raise ValueError unless either both means or a table are given, UserError for an invalid table."""
+        super().__post_init__()
         if self.table is not None:
-            if self.online is not None or self.offline is not None:
-                raise ValueError("churn: option 'table' says when clients are online; leave 'online' and 'offline' out")
+            if not self.online is self.offline is self.groups is None:
+                raise ValueError("churn: 'table' says when clients are online; leave means and 'groups' out")
             stretches.read(self.table)
         elif self.online is None or self.offline is None:
             raise ValueError("churn: give the mean times 'online' and 'offline', or a 'table'")
@@ -48,6 +56,7 @@ class Churn(Effect):
         """Return the process that follows the table; UserError if it lists unknown clients.  With means, follow a plan.
 
         The plan draws a client's times from a stream of its own, independently of the number of clients.
+        Groups need a process, since what clients hold is known only when a run begins.
         """
         nodes = network.nodes
         if self.table is not None:
@@ -64,9 +73,22 @@ class Churn(Effect):
                     "they are online or offline all the time"
                 )
             return self._follow(env, nodes, listed, lacking if self.unlisted == "offline" else [])
-        if self.online and self.offline and len(nodes):
-            nodes.presence.follow(env, ExponentialIntervals(env.now, len(nodes), self.online, self.offline, rng))
+        if self.groups is not None:
+            self.check_groups(network.traits)
+            return self._together(env, network, rng)
+        self._leave(env, nodes, np.arange(len(nodes)), rng)
         return None
+
+    def _leave(self, env: simpy.Environment, nodes: Nodes, streams: Ints, rng: np.random.Generator) -> None:
+        """Have clients come and go, those of one stream at the same times."""
+        if self.online and self.offline and len(nodes):
+            nodes.presence.follow(env, ExponentialIntervals(env.now, streams, self.online, self.offline, rng))
+
+    def _together(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive:
+        groups, clients = self.members(network.traits), np.arange(len(network.nodes))
+        follows = (groups != NONE) & (rng.random(len(clients)) < self.strength)
+        self._leave(env, network.nodes, np.where(follows, GROUPS + groups, clients), rng)
+        yield env.event()  # clients come and go by themselves
 
     def _follow(self, env: simpy.Environment, nodes: Nodes, listed: list[Stretch], never: list[int]) -> Drive:
         moves = [(each.on, each.client, False) for each in listed if each.on > env.now]

@@ -131,18 +131,19 @@ GRAIN = 2.0**-32  # of a mean
 
 
 class ExponentialIntervals(OfflineIntervals):
-    """`count` things that stay outside a spell for `between` seconds on average and inside for `spell`, both above 0.
+    """Things that stay outside a spell for `between` seconds on average and inside for `spell`, both above 0.
 
-    They start in the stationary state: each is in a spell with probability spell / (between + spell).  A
-    stream is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), from a state mixed from the thing's number.
+    They start in the stationary state: each is in a spell with probability spell / (between + spell).  Things
+    of one stream (`streams` has each one's number, from 0) change together.  A stream is SplitMix64 (Steele,
+    Lea and Flood, OOPSLA 2014), from a state mixed from its number.
     """
 
-    def __init__(self, now: float, count: int, between: float, spell: float, rng: np.random.Generator) -> None:
+    def __init__(self, now: float, streams: Ints, between: float, spell: float, rng: np.random.Generator) -> None:
         """Draw the key from `rng`, and then the initial state of each thing."""
         self._means = np.array([between, spell])
         key = rng.integers(2**64, dtype=np.uint64)
-        self._states = mixed(key + mixed(np.arange(1, count + 1, dtype=np.uint64) * GAMMA))
-        inside = self._uniform(np.arange(count)) < spell / (between + spell)
+        self._states = mixed(key + mixed((streams.astype(np.uint64) + np.uint64(1)) * GAMMA))
+        inside = self._uniform(np.arange(len(streams))) < spell / (between + spell)
         super().__init__(now, inside, (between + spell) / 2)
 
     def _after(self, who: Ints, times: Floats) -> Floats:

@@ -19,7 +19,7 @@ SEEDS = (0, 1, 2)
 READ = """
     bytes_by_direction bytes_by_fate bytes_by_step bytes_to_target clients_score clients_took clients_uploads
     forgetting heat_bytes_moved heat_bytes_to_target heat_score heat_seconds_to_target leaders_moved
-    leaders_time link_use ranking robustness score_along score_bytes score_time seconds_to_target timeline
+    leaders_time link_use ranking score_along score_bytes score_time seconds_to_target timeline
     trade_bytes trade_time updates_per_period waiting
 """
 HARDEST = {LATENCY: "1 s", SHARE: "0.1"}
@@ -51,7 +51,7 @@ def drawn(tmp_path_factory):
     kept = pd.read_parquet(scores)
     kept.assign(value=kept["value"] / 2).to_parquet(scores)  # one seed of three does not reach the target
     row = summarise(tables(scores.parent), "global", "accuracy", 0.6)
-    for name in ("seconds_to_target", "bytes_to_target", "periods_at_target", "target_at_first"):
+    for name in ("score", "seconds_to_target", "bytes_to_target", "periods_at_target", "target_at_first"):
         summary.loc[slow, name] = "" if row[name] is None else str(row[name])
     summary.loc[summary[LATENCY] == "1 s", "updates_per_period"] = "3.0"
     summary.to_csv(folder / "summary.csv", index=False)
@@ -71,6 +71,8 @@ def rows_of(mark, table, on):
         for axis in (LATENCY, SHARE):
             if label.startswith(f"{short(axis)} "):
                 here = here[here[axis] == label.partition(" ")[2]]
+        if label.startswith("budget ") and "budget" in here:
+            here = here[here["budget"] == label.partition(" ")[2]]
         if label in set(table.get("algorithm", ())):
             here = here[here["algorithm"] == label]
     for title, column in on.items():
@@ -135,18 +137,18 @@ def test_the_ranking_and_each_run_in_its_own_panel(drawn):
 
 
 @pytest.mark.parametrize("axis", [LATENCY, SHARE])
-def test_levels_and_shares_along_an_axis_at_the_places_that_were_run(drawn, axis):
-    for name, column in ((f"score_along_{axis}", "mean"), (f"robustness_{axis}", "share")):
-        if (chart := name.replace(".", "_")) in drawn.specs:
-            table = drawn.table(name)
-            agree(filled(drawn.marks(chart, "symbol")), table, {"y": column})
-            # at the value itself: nothing is moved aside
-            assert {mark.says[short(axis)] for mark in drawn.marks(chart, "symbol")} == {*map(number, table[axis])}
+def test_levels_along_an_axis_at_the_places_that_were_run(drawn, axis):
+    name = f"score_along_{axis}"
+    table, chart = drawn.table(name), name.replace(".", "_")
+    agree(filled(drawn.marks(chart, "symbol")), table, {"y": "mean"})
+    # at the value itself: nothing is moved aside
+    assert {mark.says[short(axis)] for mark in drawn.marks(chart, "symbol")} == {*map(number, table[axis])}
 
 
 def test_hollow_dots_along_an_axis_are_those_of_their_place(drawn):
     points = drawn.table("runs")
-    hollow = [mark for mark in drawn.marks("score_along_protocol_participation", "symbol") if not mark.filled]
+    found = drawn.marks("score_along_protocol_participation", "symbol")
+    hollow = [mark for mark in found if not mark.filled and "budget rounds" in mark.panel]
     each_run(hollow, points, "unit")
 
 
