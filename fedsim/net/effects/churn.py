@@ -46,7 +46,7 @@ class Churn(Grouped):
         """Raise ValueError unless either both means or a table are given, UserError for an invalid table."""
         super().__post_init__()
         if self.table is not None:
-            if not self.online is self.offline is self.groups is None:
+            if (self.online, self.offline, self.groups) != (None, None, None):
                 raise ValueError("churn: 'table' says when clients are online; leave means and 'groups' out")
             stretches.read(self.table)
         elif self.online is None or self.offline is None:
