@@ -1,18 +1,16 @@
 """The pages that a newcomer reads: their words and sentences, and their blocks, which run or say why not."""
 
 import contextlib
-import io
-import linecache
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from pages import made
 
 from fedsim import __main__ as command_line
 
@@ -55,28 +53,19 @@ def sentences(page: Path) -> Iterator[str]:
 @contextlib.contextmanager
 def run(page: Path, folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the names that a page's Python has made, after all its blocks, with `printed`; `folder` is empty before."""
-    module, out = ModuleType(f"{page.stem}_page"), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
-        patch.chdir(folder)
+    found = BLOCK.finditer(page.read_text("utf-8"))
+    blocks = [each for each in found if not (each["why"] or each["kind"] == "text" or each["kind"].startswith("{"))]
+    with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
-        patch.setitem(sys.modules, module.__name__, module)
-        for number, block in enumerate(BLOCK.finditer(page.read_text("utf-8"))):
-            if block["why"] or block["kind"] == "text" or block["kind"].startswith("{"):
-                continue
-            if block["file"]:
-                Path(block["file"]).parent.mkdir(exist_ok=True)
-                Path(block["file"]).write_text(block["body"], "utf-8")
-            elif block["kind"] == "python":
-                place = f"/nowhere/{page.stem}.md, block {number}"
-                lines = block["body"].splitlines(keepends=True)
-                patch.setitem(linecache.cache, place, (len(block["body"]), None, lines, place))
-                exec(compile(block["body"], place, "exec"), vars(module))
-            elif block["kind"] == "sh":
-                for line in block["body"].splitlines():
-                    command(line)
-        yield {**vars(module), "printed": out.getvalue(), "folder": Path.cwd()}
+        with made(page.stem, blocks, folder, _commands) as names:
+            yield names
     for name in [name for name in sys.modules if name.partition(".")[0] in OWN]:
         del sys.modules[name]
+
+
+def _commands(block: re.Match[str]) -> None:
+    for line in block["body"].splitlines() if block["kind"] == "sh" else ():
+        command(line)
 
 
 def command(line: str) -> None:

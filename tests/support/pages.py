@@ -6,7 +6,7 @@ import linecache
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,11 +25,20 @@ def text_of(page: str) -> str:
 @contextlib.contextmanager
 def run(name: str, folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the names that the page's Python has made, after all its blocks, with `printed` and `folder`."""
+    with made(name, BLOCK.finditer(text_of(name)), folder, _simulated) as names:
+        yield names
+
+
+@contextlib.contextmanager
+def made(
+    name: str, blocks: Iterable[re.Match[str]], folder: Path, other: Callable[[re.Match[str]], None]
+) -> Iterator[dict[str, Any]]:
+    """Yield what `run` does, of these blocks: files are written, Python is run, and `other` does the rest."""
     page, out = ModuleType(f"{name}_page"), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
         patch.chdir(folder)
         patch.setitem(sys.modules, page.__name__, page)
-        for number, block in enumerate(BLOCK.finditer(text_of(name))):
+        for number, block in enumerate(blocks):
             if block["file"]:
                 Path(block["file"]).parent.mkdir(exist_ok=True)
                 Path(block["file"]).write_text(block["body"], "utf-8")
@@ -39,7 +48,11 @@ def run(name: str, folder: Path) -> Iterator[dict[str, Any]]:
                 patch.setitem(linecache.cache, place, (len(block["body"]), None, lines, place))  # as notebooks do
                 exec(compile(block["body"], place, "exec"), vars(page))
             else:
-                for line in block["body"].splitlines():
-                    assert line.startswith("python -m fedsim ")
-                    assert command_line.main([*shlex.split(line)[3:], "--jobs", "1"]) == 0
+                other(block)
         yield {**vars(page), "printed": out.getvalue(), "folder": Path.cwd()}
+
+
+def _simulated(block: re.Match[str]) -> None:
+    for line in block["body"].splitlines():
+        assert line.startswith("python -m fedsim ")
+        assert command_line.main([*shlex.split(line)[3:], "--jobs", "1"]) == 0
