@@ -1,6 +1,6 @@
-"""Nights: absences as measured, whoever asks and in whatever order; by local time; tied to groups or not.
+"""Nightly absences match the measured ones, in any order of queries, by local time, with and without groups.
 
-Churn is tied to groups in the same way.
+Churn uses the same groups.
 """
 
 from itertools import pairwise

@@ -64,7 +64,7 @@ class Connections:
             sent, earlier = now - self._model.closing(transfer), connection.senders.get(transfer.src)
             begin = transfer.start + transfer.send_delay + self._model.opening(transfer)
             rounds = (sent - begin) / transfer.base_rtt + 1 if transfer.base_rtt else math.inf
-            before = earlier.rounds if earlier else len(connection.senders)  # the other end's was asked for
+            before = earlier.rounds if earlier else len(connection.senders)  # a request counts as one
             connection.senders[transfer.src] = Sender(window, sent, rounds + before)
         self._free[_ends(transfer)].append(connection)
 
