@@ -55,11 +55,12 @@ def run(page: Path, folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the names that a page's Python has made, after all its blocks, with `printed`; `folder` is empty before."""
     found = BLOCK.finditer(page.read_text("utf-8"))
     blocks = [each for each in found if not (each["why"] or each["kind"] == "text" or each["kind"].startswith("{"))]
+    before = {*sys.modules}  # such as Python's own `codecs`, which must stay
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
         with made(page.stem, blocks, folder, _commands) as names:
             yield names
-    for name in [name for name in sys.modules if name.partition(".")[0] in OWN]:
+    for name in [name for name in sys.modules if name not in before and name.partition(".")[0] in OWN]:
         del sys.modules[name]
 
 
