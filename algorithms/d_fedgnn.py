@@ -25,7 +25,7 @@ from torch import Tensor
 
 from algorithms.fedavg import FedAvg
 from fedsim.data.graph import Graph
-from fedsim.learn.algorithm import Algorithm, Job, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Algorithm, Disclosed, Job, Reply, State, Tree, Work
 from fedsim.learn.engine import ops
 
 KEY = 32  # bytes of a public key
@@ -36,6 +36,7 @@ class DFedGNN(FedAvg):
     """FedAvg in which every client counts the same."""
 
     title = "D-FedGNN"
+    discloses = Disclosed(("updates",), clients=("updates",))
 
     evolves = any_model = True
     upload_like = Algorithm.untrained_upload

@@ -33,7 +33,7 @@ from torch import Tensor
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count, Positive
 from fedsim.data.graph import Graph, as_dense
-from fedsim.learn.algorithm import Algorithm, Fit, Job, Reply, State, Work
+from fedsim.learn.algorithm import Algorithm, Disclosed, Fit, Job, Reply, State, Work
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.engine.optimiser import Adam, descend, in_training
 from fedsim.learn.layers import dense
@@ -50,6 +50,7 @@ class FedCVAE(OneUpload):
 
     stream = "fed_cvae"
     any_model = True
+    discloses = Disclosed(("generators", "labels"))
     needs = frozenset({"vectors", "no buffers"})
     brings = "decoder"
     upload_like = Algorithm.untrained_upload

@@ -29,7 +29,7 @@ from torch import Tensor
 from algorithms.fedavg import FedAvg
 from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph
-from fedsim.learn.algorithm import Job, Tree, Work
+from fedsim.learn.algorithm import Disclosed, Job, Tree, Work
 from fedsim.learn.continual import replay
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.engine.blocks import Csr, Matrix, transposed
@@ -44,6 +44,7 @@ class FedDslr(FedAvg):
 
     title = "Fed-DSLR"
     any_model = True
+    discloses = Disclosed(("updates",))
     needs = frozenset({"embed", "vectors", "own buffers"})
     beta: Fraction = 0.1  # share of the new period's loss; 0: the buffer's share of all training nodes
     keep: Count = 1  # nodes kept per class and period

@@ -30,7 +30,7 @@ from torch import Tensor
 from fedsim.core.span import Span
 from fedsim.core.units import Positive
 from fedsim.data.graph import Graph
-from fedsim.learn.algorithm import Algorithm, Fit, Job, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Algorithm, Disclosed, Fit, Job, Reply, State, Tree, Work
 from fedsim.learn.engine import tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.personalised.control_variates import ControlVariates
@@ -42,6 +42,7 @@ class FedDyn(ControlVariates):
 
     title = "FedDyn"
     any_model = any_targets = True
+    discloses = Disclosed(("updates",))
     upload_like = Algorithm.untrained_upload
     alpha: Positive = 0.01  # α, strength of the regulariser
     tunes = {"alpha": Span(1e-3, 1.0, log=True)}

@@ -28,7 +28,7 @@ from torch import Tensor
 from algorithms.fedavg import FedAvg
 from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph, as_dense, take_rows
-from fedsim.learn.algorithm import Job, Memory, Needs, Tree, Work
+from fedsim.learn.algorithm import Disclosed, Job, Memory, Needs, Tree, Work
 from fedsim.learn.continual import replay
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.model import Parameters
@@ -40,6 +40,7 @@ class FedERGNN(FedAvg):
 
     title = "Fed-ERGNN"
     any_model = True
+    discloses = Disclosed(("updates",))
     beta: Fraction | None = 0.1  # share of the new period's loss; null: each client's own ratio, as in the original
     keep: Count = 1  # nodes kept per class and period
     select: Literal["coverage", "other_class", "mean"] = "coverage"  # the rule of selection

@@ -26,7 +26,7 @@ from algorithms.fedavg import FedAvg
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count
-from fedsim.learn.algorithm import Algorithm, Job, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Algorithm, Disclosed, Job, Reply, State, Tree, Work
 from fedsim.learn.averaging import length
 from fedsim.learn.engine import tree
 
@@ -36,6 +36,7 @@ class FedNova(FedAvg):
     """FedAvg where all clients take equally many steps."""
 
     aggregates = any_model = any_targets = True
+    discloses = Disclosed(("updates",))
     upload_like = Algorithm.untrained_upload
 
     least: Count | None = None  # fewest local steps of a job, drawn up to the scenario's; null: always the scenario's

@@ -19,7 +19,7 @@ from torch import Tensor
 from algorithms.fedavg import FedAvg
 from fedsim.data.graph import Graph
 from fedsim.learn import evolution
-from fedsim.learn.algorithm import Fit, Job, Memory, Needs, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Disclosed, Fit, Job, Memory, Needs, Reply, State, Tree, Work
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.personalised import class_means
@@ -30,6 +30,7 @@ class FedProto(FedAvg):
     """See the module's docstring; λ = 0 with `average` is FedAvg but for the prototypes that travel."""
 
     any_model = True
+    discloses = Disclosed(("prototypes", "labels"))  # and updates with `average`
     weight: float = 1.0  # λ, weight of the distance to the global prototypes
     average: bool = False  # average the weights too
 

@@ -55,7 +55,7 @@ from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, graph_of
-from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.learn.algorithm import Disclosed, Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.model import Model, Parameters
 from fedsim.learn.models.masked_gcn import MaskedGCN
@@ -70,6 +70,7 @@ class FedPUB(PersonalModels, FedAvg):
     """With τ = 0, equal samples and neither regulariser, this is FedAvg except for the masks."""
 
     title = "Fed-PUB"
+    discloses = Disclosed(("updates",))
     preset: Literal["paper", "official"] = "paper"  # the printed formulas, or the published code
     lambda1: float = 1e-3  # strength of the masks' sparsity; `official` ignores it, as the code does
     lambda2: float = 1e-3  # strength of the pull towards the received model; likewise

@@ -44,7 +44,7 @@ from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, as_dense, graph_of, take_rows
-from fedsim.learn.algorithm import Fit, Job, Reply, State, Work
+from fedsim.learn.algorithm import Disclosed, Fit, Job, Reply, State, Work
 from fedsim.learn.continual import replay
 from fedsim.learn.engine import joining, ops, tree
 from fedsim.learn.engine.optimiser import SGD, Adam, descend, in_training
@@ -63,6 +63,7 @@ class FedSD2C(OneUpload):
 
     stream = "fed_sd2c"
     any_model = True
+    discloses = Disclosed(("updates", "generators", "features", "labels"))
     needs = frozenset({"vectors", "no buffers"})
     brings = "codes"
 

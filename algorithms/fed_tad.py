@@ -43,7 +43,7 @@ from fedsim.core.seeds import integer
 from fedsim.core.units import Count
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, as_dense, with_keys
-from fedsim.learn.algorithm import Job, Reply, State, Work
+from fedsim.learn.algorithm import Disclosed, Job, Reply, State, Work
 from fedsim.learn.engine import joining, layout, ops, tree
 from fedsim.learn.engine.optimiser import Adam, StepLoss, descend, in_training
 from fedsim.learn.model import Parameters
@@ -59,6 +59,7 @@ class FedTAD(FedAvg):
     """Without server iterations this is FedAvg, except for the messages."""
 
     aggregates = any_model = True
+    discloses = Disclosed(("updates", "labels"))
     needs = frozenset({"vectors", "no buffers"})
 
     walk: Count = 5  # steps of the random walks in φ

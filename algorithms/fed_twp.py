@@ -30,7 +30,7 @@ from torch import Tensor
 from algorithms.fedavg import FedAvg
 from fedsim.core.span import Span
 from fedsim.data.graph import Graph
-from fedsim.learn.algorithm import Job, Tree, Work
+from fedsim.learn.algorithm import Disclosed, Job, Tree, Work
 from fedsim.learn.continual import replay, retention
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.engine.optimiser import slopes
@@ -43,6 +43,7 @@ class FedTWP(FedAvg):
 
     title = "Fed-TWP"
     any_model = True
+    discloses = Disclosed(("updates",))
     needs = frozenset({"embed", "own buffers"})
     preset: Literal["paper", "official"] = "paper"  # the printed formulas, or the published code
     lambda_loss: float = 1e4  # strength of the importance for the loss, λ_l

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedsim.learn.algorithm import Job, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Disclosed, Job, Reply, State, Tree, Work
 from fedsim.learn.averaging import Averaging
 from fedsim.learn.engine import tree
 
@@ -16,6 +16,7 @@ class FedAvg(Averaging):
     """
 
     averages = aggregates = evolves = any_model = any_targets = True  # declare again where a method is overridden
+    discloses = Disclosed(("updates",))
 
     def start(self) -> State:
         """Return the model with its first parameters."""

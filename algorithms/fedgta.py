@@ -54,7 +54,7 @@ from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
-from fedsim.learn.algorithm import Job, Memory, Reply, State, Work
+from fedsim.learn.algorithm import Disclosed, Job, Memory, Reply, State, Work
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.personalised.personal_models import PersonalModels
@@ -65,6 +65,7 @@ class FedGTA(PersonalModels, FedAvg):
     """With a threshold of −1 all clients are one group, in which only the weights differ from FedAvg's."""
 
     any_model = True
+    discloses = Disclosed(("updates", "labels"))
     needs = frozenset({"own buffers"})
     moments: Count = 10  # number of orders p
     threshold: float = 0.5  # cosine above which two clients are similar

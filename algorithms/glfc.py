@@ -41,7 +41,7 @@ from algorithms.fedavg import FedAvg
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
-from fedsim.learn.algorithm import Job, Memory, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Disclosed, Job, Memory, Reply, State, Tree, Work
 from fedsim.learn.continual import prototypes, replay
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.model import Parameters
@@ -57,6 +57,7 @@ class GLFC(prototypes.Introducing, FedAvg):
 
     title = "GLFC (graph adaptation)"
     aggregates = any_model = True
+    discloses = Disclosed(("updates", "prototypes", "labels"))
     needs = frozenset({"embed", "vectors", "no buffers"})
 
     compensate: bool = True  # weigh nodes within old and new classes

@@ -41,7 +41,7 @@ from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
-from fedsim.learn.algorithm import Job, Reply, State, Tree
+from fedsim.learn.algorithm import Disclosed, Job, Reply, State, Tree
 from fedsim.learn.continual.past_classes import PastClasses
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.engine.optimiser import SGD
@@ -61,6 +61,7 @@ class Lander(PastClasses, FedAvg):
 
     title = "LANDER (graph adaptation)"
     aggregates = any_model = True
+    discloses = Disclosed(("updates", "labels"))
     needs = frozenset({"embed", "vectors", "no buffers"})
     tunes = {"kd": Span(0.1, 10.0, log=True)}
 

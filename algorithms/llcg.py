@@ -6,10 +6,10 @@
 The server's steps are what edges between clients can be learned from.  Each takes a batch without replacement among the
 training nodes that it knows of, with their full neighbourhoods; its Adam keeps its state.
 
-The server needs the graph.  With `data: known` it has the graph and all labels before the run, at no cost, and a client
-reports once a period which of its nodes it trains on (8 bytes each).  With `data: uploaded` a client sends once a
-period all that it has: per node 4 F bytes of features, 8 of number and 1 of label and mask each, and 16 an edge,
-those to other clients included; the server corrects on what has arrived.  **Either way the server sees everything**:
+The server needs the graph.  By default (`data: uploaded`) a client sends once a period all that it has: per node 4 F
+bytes of features, 8 of number and 1 of label and mask each, and 16 an edge, those to other clients included; the server
+corrects on what has arrived.  With `data: known` it has the graph and all labels before the run, at no cost, and a
+client reports once a period which of its nodes it trains on (8 bytes each).  **Either way the server sees everything**:
 LLCG saves traffic, it protects nothing.  Beside that a message holds FedAvg's bytes, and 16 down: how many steps to
 take, and the last period known of the client.
 
@@ -38,7 +38,7 @@ from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph, as_dense, graph_of, to_device
-from fedsim.learn.algorithm import Algorithm, Fit, Job, Needs, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Algorithm, Disclosed, Fit, Job, Needs, Reply, State, Tree, Work
 from fedsim.learn.engine import layout, ops, tree
 from fedsim.learn.engine.optimiser import SGD, Adam, descend, in_training
 from fedsim.learn.model import Parameters
@@ -51,6 +51,7 @@ class LLCG(FedAvg):
 
     title = "LLCG"
     aggregates = any_model = True
+    discloses = Disclosed(("updates", "features", "labels", "edges"))
     upload_like = Algorithm.untrained_upload
 
     first_steps: Count | None = None  # s, local steps at the beginning; null: the scenario's
@@ -61,7 +62,7 @@ class LLCG(FedAvg):
     server_optimiser: Literal["adam", "sgd"] = "adam"  # of the correction
     server_lr: float = 1e-2  # γ
     mean: Literal["weighted", "uniform"] = "weighted"  # of the clients' models: by labelled nodes, or all alike
-    data: Literal["known", "uploaded"] = "known"  # how the server has come by the whole graph
+    data: Literal["uploaded", "known"] = "uploaded"  # how the server comes by the whole graph
     tunes = {
         "corrections": Span(choices=(1, 2, 5, 10)),
         "server_lr": Span(1e-4, 1e-1, log=True),

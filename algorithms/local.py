@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from algorithms.fedavg import FedAvg
 from fedsim.learn import evolution
-from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Disclosed, Fit, Job, Memory, Reply, State, Tree, Work
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Local(FedAvg):
     title = "Local training"
     talks = False
     any_model = any_targets = True
+    discloses = Disclosed()
 
     def download(self, state: State, client: int, step: str) -> None:
         """Send nothing."""

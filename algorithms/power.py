@@ -29,7 +29,7 @@ from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph, graph_of
-from fedsim.learn.algorithm import Job, Memory, Needs, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Disclosed, Job, Memory, Needs, Reply, State, Tree, Work
 from fedsim.learn.continual import prototypes, replay
 from fedsim.learn.continual.replay import BETA
 from fedsim.learn.engine import joining, ops, tree
@@ -46,6 +46,7 @@ class Power(prototypes.Introducing, FedAvg):
     title = "POWER"
 
     aggregates = any_model = True
+    discloses = Disclosed(("updates", "prototypes", "labels"))
 
     preset: Literal["paper", "official"] = "paper"  # the printed formulas, or the published code
     beta: Fraction = 0.01  # share of the new period's loss; the rest is replay

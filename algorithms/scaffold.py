@@ -27,7 +27,7 @@ from typing import Literal
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.span import Span
 from fedsim.core.units import Positive
-from fedsim.learn.algorithm import Fit, Job, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Disclosed, Fit, Job, Reply, State, Tree, Work
 from fedsim.learn.averaging import length
 from fedsim.learn.engine import tree
 from fedsim.learn.engine.optimiser import slopes
@@ -40,6 +40,7 @@ class Scaffold(ControlVariates):
 
     title = "SCAFFOLD"
     any_model = any_targets = True
+    discloses = Disclosed(("updates",))
     variate: Literal["gradient", "difference"] | None = None  # how cₖ is made; null: difference where SGD allows it
     server_lr: Positive = 1.0  # η_g, the server's learning rate
     tunes = {"server_lr": Span(0.1, 2.0, log=True)}

@@ -10,7 +10,7 @@ from functools import lru_cache
 from fedsim.core import wire
 from fedsim.core.units import Bytes, NonNegative
 from fedsim.core.wire import Spec, Tree
-from fedsim.learn.algorithm import Algorithm, Job, Reply, State, Work
+from fedsim.learn.algorithm import Algorithm, Disclosed, Job, Reply, State, Work
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Traffic(Algorithm):
     """Every ask carries `down` bytes to the client, takes `operations` of its time, and brings `up` bytes back."""
 
     learns = False
+    discloses = Disclosed()
 
     down: Bytes  # size of a download, without its envelope
     up: Bytes  # size of an upload, without its envelope

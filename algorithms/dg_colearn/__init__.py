@@ -41,7 +41,7 @@ from algorithms.dg_colearn.overseer import Overseer
 from algorithms.fedavg import FedAvg
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
-from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Disclosed, Fit, Job, Memory, Reply, State, Tree, Work
 from fedsim.learn.continual.snapshots import forwarded, joined
 from fedsim.learn.engine import tree
 from fedsim.learn.job import Seen, Sight
@@ -59,6 +59,7 @@ class DGCoLearn(FedAvg):
 
     aggregates = True
     own_steps = True
+    discloses = Disclosed(("updates", "features", "edges"), clients=("features",))
     sees_more = True
     prepares = frozenset({"first", "embed", "correct", *(f"layer{i}" for i in range(2, LAYERS + 1))})
 

@@ -48,7 +48,7 @@ from fedsim.core.seeds import integer
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
-from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.learn.algorithm import Disclosed, Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.engine.optimiser import Adam, descend, in_training
 from fedsim.learn.model import Model, Parameters
@@ -59,6 +59,7 @@ class FedEgo(FedAvg):
     """See the module's docstring."""
 
     aggregates = True
+    discloses = Disclosed(("updates", "prototypes", "labels"))
 
     batch: Count = 32  # most centres averaged into one ego-graph
     first: Count = 6  # neighbours of a centre

@@ -40,7 +40,7 @@ from algorithms.fed_gcn.summed import Received, SummedGCN, local_sums, nothing, 
 from algorithms.fedavg import FedAvg
 from fedsim.core.errors import Problem, ScenarioError
 from fedsim.data.graph import Graph, as_dense
-from fedsim.learn.algorithm import Algorithm, Job, Memory, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Algorithm, Disclosed, Job, Memory, Reply, State, Tree, Work
 from fedsim.learn.continual.snapshots import bare, places, spread
 from fedsim.learn.engine import layout
 from fedsim.learn.layers.convolution import Norm
@@ -55,6 +55,7 @@ class FedGCN(FedAvg):
 
     aggregates = True
     own_steps = True
+    discloses = Disclosed(("updates", "features", "edges"), clients=("features",))
     sees_more = True
     evolves = True
     upload_like = Algorithm.untrained_upload

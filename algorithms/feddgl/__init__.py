@@ -41,7 +41,7 @@ from algorithms.feddgl import global_prototypes, sensitive
 from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph, with_masks
 from fedsim.learn import evolution
-from fedsim.learn.algorithm import Algorithm, Fit, Job, Memory, Needs, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Algorithm, Disclosed, Fit, Job, Memory, Needs, Reply, State, Tree, Work
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.personalised import class_means
@@ -52,6 +52,8 @@ LEAST = 1e-6  # that a cosine counts
 @dataclass(frozen=True)
 class FedDGL(Algorithm):
     """Without its three parts this is the plain mean of models."""
+
+    discloses = Disclosed(("updates", "prototypes", "labels"))
 
     use_kd: bool = True  # distil at sensitive nodes
     use_gp: bool = True  # pull prototypes towards the global ones

@@ -52,7 +52,7 @@ from algorithms.fedsage_plus.neighbours import NeighGen, stepped
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
-from fedsim.learn.algorithm import Fit, Job, Memory, Reply, State, Work
+from fedsim.learn.algorithm import Disclosed, Fit, Job, Memory, Reply, State, Work
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.model import Model
 from fedsim.learn.models.sage import SAGE
@@ -66,6 +66,7 @@ class FedSagePlus(FedAvg):
 
     aggregates = True
     own_steps = True
+    discloses = Disclosed(("updates", "generators", "prototypes"), clients=("generators", "prototypes"))
     sees_past = True
     prepares = frozenset({"offer", "judge"})
 

@@ -41,7 +41,7 @@ from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph, graph_of
-from fedsim.learn.algorithm import Algorithm, Fit, Job, Memory, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Algorithm, Disclosed, Fit, Job, Memory, Reply, State, Tree, Work
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.model import Model, Parameters
 
@@ -51,6 +51,7 @@ class FENS(Algorithm):
     """All models count as one model with members."""
 
     own_steps = any_model = True
+    discloses = Disclosed(("updates",), clients=("updates",))
     needs = frozenset({"no buffers"})
     prepares = frozenset({"models", "weigh"})
 

@@ -54,7 +54,7 @@ from fedsim.core.errors import Problem, ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count
-from fedsim.learn.algorithm import Reply, State, Tree
+from fedsim.learn.algorithm import Disclosed, Reply, State, Tree
 from fedsim.learn.continual import retention
 from fedsim.learn.engine import tree
 from fedsim.learn.engine.optimiser import Adam
@@ -69,6 +69,7 @@ class Ghost(Generating):
 
     title = "GHOST"
     stream = "ghost"
+    discloses = Disclosed(("generators",))
     needs = frozenset({"vectors", "no buffers"})
 
     attacker: float | None = None  # centre from which the server draws; null: each client's own

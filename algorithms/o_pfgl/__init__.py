@@ -49,7 +49,7 @@ from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph, with_keys
-from fedsim.learn.algorithm import Algorithm, Fit, Job, Memory, Reply, State, Tree, Work
+from fedsim.learn.algorithm import Algorithm, Disclosed, Fit, Job, Memory, Reply, State, Tree, Work
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.engine.optimiser import Adam, descend, in_training
 from fedsim.learn.model import Parameters
@@ -62,6 +62,7 @@ class OPFGL(Algorithm):
 
     title = "O-pFGL"
     own_steps = any_model = True
+    discloses = Disclosed(("prototypes", "labels"))
     needs = frozenset({"vectors", "no buffers"})
     prepares = frozenset({"moments"})
 

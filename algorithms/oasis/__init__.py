@@ -44,7 +44,7 @@ from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
-from fedsim.learn.algorithm import Fit, Job, Reply, State, Work
+from fedsim.learn.algorithm import Disclosed, Fit, Job, Reply, State, Work
 from fedsim.learn.engine.optimiser import Adam, descend, in_training
 from fedsim.learn.model import Parameters, plain
 from fedsim.learn.synthetic import proxy
@@ -69,6 +69,7 @@ class Oasis(Generating):
 
     title = "OASIS (reconstructed)"
     stream = "oasis"
+    discloses = Disclosed(("updates", "generators", "prototypes"))
     coding = "one_hot"
 
     codes: Count = 128  # M, codes in a codebook; 64 and 256 were studied

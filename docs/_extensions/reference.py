@@ -160,7 +160,12 @@ class Parts(Generated):
         name = self.arguments[0]
         entries = [(part, *listing.entry(name, part), options.of(name, part)[1]) for part in find.names(name)]
         rows = [[f"`{part}`", what, paper] for part, what, paper, _ in entries]
-        text = f"Scenario key `{find.KINDS[name].key}`.\n\n{table(['name', 'what it does', 'source'], rows)}\n"
+        head = ["name", "what it does", "source"]
+        if name == "algorithm":
+            head.append("others read of a client")
+            for row, (part, *_) in zip(rows, entries, strict=True):
+                row.append(str(options.of(name, part)[0].discloses))
+        text = f"Scenario key `{find.KINDS[name].key}`.\n\n{table(head, rows)}\n"
         for part, _, _, known in entries:
             if known:
                 described = [[f"`{each.name}`", each.type, f"`{each.default}`", meaning(each)] for each in known]

@@ -37,8 +37,28 @@ if TYPE_CHECKING:
 # own buffers: clients have models of their own, of whose buffers there is no mean.  no buffers: it runs models outside
 # of their clients' work, as on the server.
 Needs = Literal["embed", "vectors", "own buffers", "no buffers"]
+# updates: a model's parameters, or what training changed.  generators: a model that makes data.  prototypes: means,
+# embeddings or gradients of classes or nodes.  features: those of nodes, or codes or sums of a few.  labels: those of
+# nodes, or which classes there are.  edges: between a client's nodes, or from them to others'.
+Readable = Literal["updates", "generators", "prototypes", "features", "labels", "edges"]
 FREE = frozenset({"backbone", "start", "work", "fit", "loss", "update", "sees", "sees_all"})
-__all__ = ["Algorithm", "Context", "Fit", "Job", "Memory", "Reply", "State", "Tree", "Work", "title_of"]
+__all__ = ["Algorithm", "Context", "Disclosed", "Fit", "Job", "Memory", "Reply", "State", "Tree", "Work", "title_of"]
+
+
+@dataclass(frozen=True)
+class Disclosed:
+    """What others can read of a client with options as they are by default, if nothing is masked.
+
+    Peers without a server read what a server would.
+    """
+
+    server: tuple[Readable, ...] = ()
+    clients: tuple[Readable, ...] = ()  # where one client's own reaches another; not in a mean over many
+
+    def __str__(self) -> str:
+        """Return it in words: "updates, labels", or "updates; clients: features"."""
+        others = f"clients: {', '.join(self.clients)}" if self.clients else ""
+        return "; ".join(filter(None, (", ".join(self.server), others))) or "nothing"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,18 +104,20 @@ class Algorithm(ABC):
     own_steps: ClassVar[bool] = False  # True where `steps` names other exchanges than "train"
     any_model: ClassVar[bool] = False  # True where nothing is done with a model that needs fedsim's own layers
     needs: ClassVar[frozenset[Needs]] = frozenset()  # what it asks of a torch module beside that
+    discloses: ClassVar[Disclosed | None] = None  # what others can read of a client; None: nobody has said
     any_targets: ClassVar[bool] = False  # True where only the task's loss reads targets, so that they may be numbers
     evolves: ClassVar[bool] = False  # True where a download brought to the client's period is all that `work` needs
     sees_more: ClassVar[bool] = False  # True where `sees` or `sees_all` adds to the graph
     sees_past: ClassVar[bool] = False  # True where `sees` also knows earlier periods' graphs, so that all are scored
     # the methods that each of these is about, and the safe answer
-    declares: ClassVar[Mapping[str, tuple[frozenset[str], bool]]] = {
+    declares: ClassVar[Mapping[str, tuple[frozenset[str], bool | None]]] = {
         "aggregates": (frozenset({"update"}), False),
         "averages": (frozenset({"update", "upload_like", "steps"}), False),
         "own_steps": (frozenset({"steps"}), True),
         "evolves": (frozenset({"work"}), False),
         "any_model": (FREE, False),
         "any_targets": (FREE, False),
+        "discloses": (frozenset({"work", "download"}), None),
         "sees_more": (frozenset({"sees", "sees_all"}), True),
     }
 

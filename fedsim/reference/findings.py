@@ -71,6 +71,12 @@ class Findings:
     courses: pd.DataFrame  # of all runs, see scores.trained
 
     @property
+    def level(self) -> float:
+        """The share of all tested pairs without a significant difference with Holm's correction within a setting."""
+        tested = [pair for outcome in self.outcomes for pair in outcome.tested]
+        return sum(not pair.holm for pair in tested) / max(1, len(tested))
+
+    @property
     def changes(self) -> list[LinkComparison]:
         """The comparisons in which another contender leads with halved links."""
         return [comparison for comparison in self.halved if comparison.changes]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import vl_convert
 from markdown_it import MarkdownIt
@@ -21,21 +21,25 @@ from analysis.quantity import BYTES, MISSING, SECONDS, show
 from analysis.report.cells import key, shown_in_points
 from analysis.report.page import Cell, figure, page, paragraph, section, table, template, text
 from fedsim.core import whole_files
+from fedsim.learn.algorithm import Disclosed, Readable
 from fedsim.reference import curves, results
-from fedsim.reference.cell import COSTS, GIVEN, SHARES, command
+from fedsim.reference.cell import COSTS, GIVEN, SHARES, Contender, command
 from fedsim.reference.comparisons import Pair, Standing
 from fedsim.reference.findings import BEST, Findings, Outcome, findings
 from fedsim.reference.plan import Plan
 from fedsim.reference.results import Results
 from fedsim.reference.scores import Cost
+from fedsim.scenario.parts import find
 
 SUMMARY = "summary.md"
 COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 HEADING = re.compile(r"^#{1,3} (.+)\n", re.MULTILINE)
 HEADS = [
     "contender", *(f"{share.percent} {'B' if share.cost == 'bytes' else 's'}" for share in SHARES),
-    f"bytes to {100 * BEST:.0f} %", "time", "get there",
+    f"bytes to {100 * BEST:.0f} %", "time", "get there", "others read",
 ]  # fmt: skip
+NOT_SAID = "not said"
+HOW_TO_READ = "How to read the tables"
 TEMPLATES = Path(__file__).parent / "templates"
 STYLE = f"<style>\n{(TEMPLATES / 'page.css').read_text('utf-8')}</style>"
 
@@ -48,7 +52,7 @@ def write(plan: Plan, known: Results, docs: Path) -> list[Path]:
     computed = findings(known, plan.budgets)
     by_hand = docs / "reference" / SUMMARY
     source = markdown(computed, plan, known, by_hand.read_text("utf-8") if by_hand.is_file() else "")
-    texts = {docs / "reference.md": source, docs / "reference.html": html(computed, source)}
+    texts = {docs / "reference.md": source, docs / "reference.html": html(computed, plan, source)}
     for path, content in texts.items():
         whole_files.replace(path, content)
     return list(texts)
@@ -63,10 +67,11 @@ def markdown(computed: Findings, plan: Plan, known: Results, summary: str) -> st
         findings=computed, plan=plan, known=known, summary=COMMENT.sub("", summary).strip(), results=results,
         trial_deployments=[f"{data} on {deployment}" for data, deployment in first.items()],
         heads=HEADS, shares=SHARES, budgets=budgets, command=command, score=score, to_target=to_target,
+        choices=choices, others_read=lambda contender: _disclosed(plan, contender) or NOT_SAID,
     )  # fmt: skip
 
 
-def html(computed: Findings, source: str) -> str:
+def html(computed: Findings, plan: Plan, source: str) -> str:
     """Return the whole page as HTML; `source` is its Markdown."""
     _, title, lead, *rest = HEADING.split(source)
     convert = MarkdownIt("commonmark", {"html": False}).enable("table").render
@@ -77,10 +82,15 @@ def html(computed: Findings, source: str) -> str:
     for name, body in zip(rest[::2], rest[1::2], strict=True):
         style = "" if parts else STYLE
         if name in outcomes:
-            content = _setting(outcomes[name], computed, charts, palette)
+            content = _setting(outcomes[name], computed, plan, charts, palette)
             parts[name] = section(_anchor(outcomes[name]), name, style, *content)
         elif body.strip():
-            parts[name] = section(name.lower().replace(" ", "-"), name, style, _scrolling(convert(body)))
+            boxes = (
+                [template("filter.html.jinja", TEMPLATES).render(kinds=get_args(Readable))]
+                if name == HOW_TO_READ
+                else []
+            )
+            parts[name] = section(name.lower().replace(" ", "-"), name, style, _scrolling(convert(body)), *boxes)
     with bundled() as library:
         return page(title, lead.strip().splitlines()[0], parts, charts, library())
 
@@ -112,14 +122,37 @@ def score(row: Standing | None, seeds: int, bold: str = "") -> str:
     return f"{bold}{number}{bold}" if row.status == "leader" else f"= {number}" if row.status == "tied" else number
 
 
+def choices(outcome: Outcome) -> tuple[str, str, str]:
+    """Return who leads or is tied with the leader at the end, and who of them reaches the target for least.
+
+    Bytes and seconds are means; who misses the target in a run is not among the cheapest.
+    """
+    names = [row.contender for row in outcome.final.rows if row.status in ("leader", "tied")]
+    sure = [outcome.costs[name] for name in names if outcome.costs[name].reached == outcome.final.seeds]
+    fewest, quickest = (min(sure, key=lambda cost: getattr(cost, each), default=None) for each in COSTS)
+    return (
+        ", ".join(f"`{name}`" for name in names) or MISSING,
+        f"`{fewest.contender}`: {show(fewest.bytes, BYTES)}" if fewest else MISSING,
+        f"`{quickest.contender}`: {show(quickest.seconds, SECONDS)}" if quickest else MISSING,
+    )
+
+
+def _disclosed(plan: Plan, contender: Contender) -> Disclosed | None:
+    method = plan.methods.get(contender.method)
+    found = find.find("algorithm", method.algorithm, "algorithm") if method else None
+    return found.discloses if found else None
+
+
 def to_target(cost: Cost) -> tuple[str, str, str]:
     """Return bytes and seconds to the target, and how many runs got there: "12.3 MB", "45.6 s", "5 of 5"."""
     return show(cost.bytes, BYTES), show(cost.seconds, SECONDS), f"{cost.reached} of {cost.seeds}"
 
 
-def _setting(outcome: Outcome, computed: Findings, charts: dict[str, Any], palette: Palette) -> Iterator[str]:
+def _setting(
+    outcome: Outcome, computed: Findings, plan: Plan, charts: dict[str, Any], palette: Palette
+) -> Iterator[str]:
     yield paragraph(f"{budgets(outcome)} Accuracy in percent, mean ± half the 95 % interval.", "note")
-    yield table(HEADS, [[*_row(outcome, row)] for row in outcome.final.rows])
+    yield table(HEADS, [[*_row(outcome, plan, row)] for row in outcome.final.rows])
     for row in outcome.final.rows:
         words = escape(command(outcome.setting, row.contender))
         place = escape(_place(outcome, row))
@@ -138,7 +171,7 @@ def _setting(outcome: Outcome, computed: Findings, charts: dict[str, Any], palet
     )
 
 
-def _row(outcome: Outcome, row: Standing) -> Iterator[Cell]:
+def _row(outcome: Outcome, plan: Plan, row: Standing) -> Iterator[Cell]:
     place, rerun = _place(outcome, row), command(outcome.setting, row.contender)
     yield text(str(row.contender))
     for share in SHARES:
@@ -149,6 +182,9 @@ def _row(outcome: Outcome, row: Standing) -> Iterator[Cell]:
     cost = outcome.costs[row.contender]
     for words, sorts in zip(to_target(cost), (key(cost.bytes), key(cost.seconds), cost.reached), strict=True):
         yield Cell(words, sorts, "", place, rerun)
+    shown = _disclosed(plan, row.contender)
+    words = str(shown or NOT_SAID)
+    yield Cell(words, words, " ".join(["reads", *(shown.server if shown else ())]))
 
 
 def _difference(row: Standing | None) -> str:

@@ -97,6 +97,8 @@ def details(kind: str, name: str, width: int) -> Iterator[str]:
     yield from wrapped(text, width, "  ")
     if cited:
         yield from wrapped(f"source: {cited}", width, "  ", "    ")
+    if disclosed := getattr(cls, "discloses", None):
+        yield from wrapped(f"others read of a client: {disclosed}", width, "  ", "    ")
     words = " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
     generated = words.startswith((f"{cls.__name__}(", "See the module"))  # as dataclasses do without a docstring
     if words and cls.__module__ == find.module_of(kind, name) and not generated:

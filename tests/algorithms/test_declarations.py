@@ -135,7 +135,7 @@ def test_steps_and_views_that_nobody_declared_are_taken_to_be_there():
 
 def test_every_declaration_names_methods_of_the_contract():
     declared = FedAvg.declares
-    flags = {"averages", "aggregates", "own_steps", "sees_more", "evolves", "any_model", "any_targets"}
+    flags = {"averages", "aggregates", "own_steps", "sees_more", "evolves", "any_model", "any_targets", "discloses"}
     assert set(declared) == flags
     assert all(callable(getattr(FedAvg, method)) for methods, _ in declared.values() for method in methods)
 

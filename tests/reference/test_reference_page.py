@@ -21,6 +21,10 @@ CAMPUS = "campus/digits/static"
 PLAN = plan(
     CAMPUS,
     pilot="Some hours.",
+    methods={
+        name: {"algorithm": algorithm, "tasks": [], "protocols": []}
+        for name, algorithm in {"a": "fedavg", "b": "fed_gcn", "c": "local"}.items()
+    },
     left_out=[{"what": "`oasis`", "why": "it took too long"}, {"what": "two <b>", "why": "why"}],
 )
 SUMMARY = (
@@ -53,12 +57,13 @@ def _written(folder):
 
 def test_a_table_of_markdown_holds_scores_leaders_costs_and_seeds(pages):
     rows = [line for line in pages[0].splitlines() if line.startswith("| `")]
+    read = "updates, features, edges; clients: features"
     best = "**81.2 ±3.9**"
     assert rows == [
-        f"| `b/sync` | – | {best} | {best} | – | {best} | {best} | 50.0 kB | 2.00 s | 5 of 5 |",
-        "| `d/sync` | – | – | 81.0 (3) | – | – | 81.0 (3) | 400 kB | 20.0 s | 3 of 5 |",
-        "| `a/sync` | – | – | = 80.8 ±1.0 | – | – | = 80.8 ±1.0 | 400 kB | 20.0 s | 5 of 5 |",
-        "| `c/sync` | – | – | 71.0 ±1.2 | – | – | 71.0 ±1.2 | – | – | 0 of 5 |",
+        f"| `b/sync` | – | {best} | {best} | – | {best} | {best} | 50.0 kB | 2.00 s | 5 of 5 | {read} |",
+        "| `d/sync` | – | – | 81.0 (3) | – | – | 81.0 (3) | 400 kB | 20.0 s | 3 of 5 | not said |",
+        "| `a/sync` | – | – | = 80.8 ±1.0 | – | – | = 80.8 ±1.0 | 400 kB | 20.0 s | 5 of 5 | updates |",
+        "| `c/sync` | – | – | 71.0 ±1.2 | – | – | 71.0 ±1.2 | – | – | 0 of 5 | nothing |",
     ]
     assert (
         "Budgets 1.00 MB and 50.0 s; 5 seeds; 90 % of the best is 73.1 %. Accuracy in percent, mean ± half" in pages[0]
@@ -73,9 +78,22 @@ def test_changes_and_pairs_are_listed(pages):
     assert "<td>campus/digits/static</td>" in pages[1]
 
 
+def test_the_choice_comes_first(pages):
+    level = "| campus/digits/static | `b/sync`, `a/sync` | `b/sync`: 50.0 kB | `b/sync`: 2.00 s |"
+    assert level in pages[0]
+    assert "Of 3 pairs in a setting 33 % cannot be told apart" in pages[0]
+    assert pages[0].index("## Which to choose") < pages[0].index("## Summary")
+
+
+def test_rows_carry_what_others_read_for_the_boxes_that_leave_them_out(pages):
+    assert '<td class="reads updates features edges" data-key="' in pages[1]
+    assert 'id="without-features"' in pages[1]
+    assert "body:has(#without-features:checked) tbody tr:has(td.features) { display: none; }" in pages[1]
+
+
 def test_how_it_was_made_stands_on_both(pages):
     assert "\nSome hours. 0 cells took 0.0 core-hours" in pages[0]
-    assert "- `oasis`: it took too long.\n- two <b>: why.\n\n## How to read" in pages[0]
+    assert pages[0].endswith("- `oasis`: it took too long.\n- two <b>: why.\n")
     assert "<li><code>oasis</code>: it took too long.</li>\n<li>two &lt;b&gt;: why.</li>" in pages[1]
 
 
@@ -114,7 +132,8 @@ def test_every_number_leads_to_the_command_that_makes_it(pages):
         assert inner[f"campus/digits/static/{name}/sync/given"] == f"{COMMAND}/{name}/sync/given"
         assert f"{COMMAND}/{name}/sync/given" in read.data
     numbers = re.findall(
-        r'<td[^>]*data-key="[^"]*">(.*?)</td>', pages[1].partition('id="what-changes-with-halved-links"')[0]
+        r'<td(?: class="(?!reads)[^"]*")? data-key="[^"]*">(.*?)</td>',
+        pages[1].partition('id="what-changes-with-halved-links"')[0],
     )
     assert numbers
     assert all(number.startswith('<a href="#campus/') for number in numbers)

@@ -20,7 +20,7 @@ from torch import Tensor
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
-from fedsim.learn.algorithm import Job, Reply, State, Tree, Work, title_of
+from fedsim.learn.algorithm import Disclosed, Job, Reply, State, Tree, Work, title_of
 from fedsim.learn.averaging import Averaging
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.model import Parameters
@@ -35,6 +35,8 @@ LOW = -1e9  # a logit that takes no part; finite, so that rows that are not trai
 @dataclass(frozen=True)
 class PastClasses(Averaging):
     """Put before FedAvg; subclasses say how nodes are synthesised."""
+
+    discloses = Disclosed(("updates", "labels"))
 
     kd: float = 25.0  # weight of the distillation; 0: only the loss over a client's own classes is left
     temperature: float = 2.0  # of the distillation
