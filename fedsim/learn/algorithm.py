@@ -22,7 +22,7 @@ from fedsim.core.errors import UserError
 from fedsim.core.span import Span
 from fedsim.core.wire import Tree
 from fedsim.learn.job import Fit, Job, Memory, Seen, Sight, State, Work
-from fedsim.learn.replies import Reply, uploads_of
+from fedsim.learn.replies import Disclosed, Reply, uploads_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,28 +37,8 @@ if TYPE_CHECKING:
 # own buffers: clients have models of their own, of whose buffers there is no mean.  no buffers: it runs models outside
 # of their clients' work, as on the server.
 Needs = Literal["embed", "vectors", "own buffers", "no buffers"]
-# updates: a model's parameters, or what training changed.  generators: a model that makes data.  prototypes: means,
-# embeddings or gradients of classes or nodes.  features: those of nodes, or codes or sums of a few.  labels: those of
-# nodes, or which classes there are.  edges: between a client's nodes, or from them to others'.
-Readable = Literal["updates", "generators", "prototypes", "features", "labels", "edges"]
 FREE = frozenset({"backbone", "start", "work", "fit", "loss", "update", "sees", "sees_all"})
 __all__ = ["Algorithm", "Context", "Disclosed", "Fit", "Job", "Memory", "Reply", "State", "Tree", "Work", "title_of"]
-
-
-@dataclass(frozen=True)
-class Disclosed:
-    """What others can read of a client with options as they are by default, if nothing is masked.
-
-    Peers without a server read what a server would.
-    """
-
-    server: tuple[Readable, ...] = ()
-    clients: tuple[Readable, ...] = ()  # where one client's own reaches another; not in a mean over many
-
-    def __str__(self) -> str:
-        """Return it in words: "updates, labels", or "updates; clients: features"."""
-        others = f"clients: {', '.join(self.clients)}" if self.clients else ""
-        return "; ".join(filter(None, (", ".join(self.server), others))) or "nothing"
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +68,7 @@ class Algorithm(ABC):
     inherited too.
 
     What a class says of its methods (`averages = True`) covers itself and its bases.  A subclass that
-    overrides one of these methods says it again, or gets the safe answer (`declares`): privacy is not
-    guaranteed for an `update` by what a base class declared.
+    overrides one of these methods says it again, or gets the safe answer (`declares`).
     """
 
     # not annotated with its type, Context, whose validation would need torch
@@ -293,8 +272,7 @@ class Algorithm(ABC):
     def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Return the state after these replies as far as sizes and operations hang on it, for `--explain`.
 
-        Nothing is computed: uploads hold zeros.  An algorithm that sends something once notes here who has
-        it, as its `update` does.
+        Nothing is computed: uploads hold zeros.  Who sends something once notes who has it, as `update` does.
         """
         return state
 

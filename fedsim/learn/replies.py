@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from fedsim.core.arrays import Array, Ints
+
+# updates: a model's parameters, or what training changed.  generators: a model that makes data.  prototypes: means,
+# embeddings or gradients of classes or nodes.  features: those of nodes, or codes or sums of a few.  labels: those of
+# nodes, or which classes there are.  edges: between a client's nodes, or from them to others'.
+Readable = Literal["updates", "generators", "prototypes", "features", "labels", "edges"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,3 +115,19 @@ def uploads_of(replies: Sequence[Reply]) -> Sequence[Any]:
 def weights_of(replies: Sequence[Reply]) -> Sequence[float]:
     """Return the protocol's discounts."""
     return [1.0] * len(replies) if isinstance(replies, Replies) else [reply.weight for reply in replies]
+
+
+@dataclass(frozen=True)
+class Disclosed:
+    """What others can read of a client with options as they are by default, if nothing is masked.
+
+    Peers without a server read what a server would.
+    """
+
+    server: tuple[Readable, ...] = ()
+    clients: tuple[Readable, ...] = ()  # where one client's own reaches another; not in a mean over many
+
+    def __str__(self) -> str:
+        """Return it in words: "updates, labels", or "updates; clients: features"."""
+        others = f"clients: {', '.join(self.clients)}" if self.clients else ""
+        return "; ".join(filter(None, (", ".join(self.server), others))) or "nothing"

@@ -21,7 +21,7 @@ from analysis.quantity import BYTES, MISSING, SECONDS, show
 from analysis.report.cells import key, shown_in_points
 from analysis.report.page import Cell, figure, page, paragraph, section, table, template, text
 from fedsim.core import whole_files
-from fedsim.learn.algorithm import Disclosed, Readable
+from fedsim.learn.replies import Disclosed, Readable
 from fedsim.reference import curves, results
 from fedsim.reference.cell import COSTS, GIVEN, SHARES, Contender, command
 from fedsim.reference.comparisons import Pair, Standing

@@ -10,8 +10,8 @@ from test_contract import ALGORITHMS, CHEAPER, tensors
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
 from fedsim.core.record import Recorder
-from fedsim.learn.algorithm import Disclosed, Readable
 from fedsim.learn.engine.cohort import JobPromise
+from fedsim.learn.replies import Disclosed, Readable
 from fedsim.point.build.assemble import build
 from fedsim.scenario.part import Part
 from fedsim.scenario.parts import find
