@@ -83,16 +83,22 @@ def _hold_offline(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
-def ray_engine():
-    """A Ray of this machine's own with two workers at most, which find what lies in this folder."""
+def shared_ray():
+    """An engine of a Ray of this machine's own with two workers at most, which closes it after the last test."""
     ray = pytest.importorskip("ray", reason='Ray is not installed: pip install -e ".[ray]"')
     from fedsim.sweep.engines.ray import Ray
 
-    here = Path(__file__).parent
     with Ray(2) as engine:
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setenv("PYTHONPATH", os.pathsep.join(map(str, [here / "support", here.parent])))
-            patched.delenv("RAY_ADDRESS", raising=False)
-            engine._connected()
         yield engine
     assert not ray.is_initialized()
+
+
+@pytest.fixture
+def ray_engine(shared_ray):
+    """The same, connected, also where the test before has closed it; its workers find what lies in this folder."""
+    here = Path(__file__).parent
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", os.pathsep.join(map(str, [here / "support", here.parent])))
+        patched.delenv("RAY_ADDRESS", raising=False)
+        shared_ray._connected()
+    return shared_ray

@@ -24,9 +24,9 @@ TABLES = ("transfers", "updates", "spans", "arrivals", "partitions", "scores")
 
 
 @pytest.fixture
-def cluster(monkeypatch, ray_engine):
+def cluster(monkeypatch, shared_ray):
     """A head and a second node, with one CPU each."""
-    ray_engine.close()  # a process is part of one Ray at a time, and earlier tests may have used this one
+    shared_ray.close()  # a process is part of one Ray at a time, and earlier tests may have used this one
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     tests = Path(__file__).resolve().parents[1]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, [tests / "support", tests / "sweep", tests.parent])))

@@ -7,6 +7,7 @@ expand into a huge one.  The keys are not interpreted here.
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import yaml
@@ -34,7 +35,7 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 -- as PyYAML declares it
 
 
-class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc] # in C, if it can
+class _PlainDumper(yaml.SafeDumper):
     """Quote whatever either version of YAML would not read as text."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -42,10 +43,17 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
         return True
 
 
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """The same in C, if there is one."""
+
+    ignore_aliases = _PlainDumper.ignore_aliases
+
+
 for _name, _pattern, _first in CORE:
     _whole = re.compile(rf"(?:{_pattern.pattern})\Z")
     _Loader.add_implicit_resolver(f"{TAG}{_name}", _whole, _first)
-    _Dumper.add_implicit_resolver(f"{TAG}{_name}", _whole, _first)
+    for _dumper in (_PlainDumper, _Dumper):
+        _dumper.add_implicit_resolver(f"{TAG}{_name}", _whole, _first)
 
 
 def read(text: str, name: str, lines: dict[str, int]) -> Any:
@@ -72,7 +80,11 @@ def read(text: str, name: str, lines: dict[str, int]) -> Any:
 
 def text_of(data: dict[str, Any]) -> str:
     """Return plain data as YAML that reads back unchanged."""
-    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
+    dump = partial(yaml.dump, data, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
+    try:
+        return str(dump(Dumper=_Dumper))
+    except UnicodeEncodeError:  # half of a surrogate pair, which Python's emitter escapes
+        return str(dump(Dumper=_PlainDumper))
 
 
 @dataclass
