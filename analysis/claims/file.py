@@ -44,6 +44,7 @@ class Column:
     metrics: Sequence[str] = ()  # of the numbers in a cell, in their order
     less: str | None = None  # the row that the numbers are differences to, if they are
     set: Sequence[str] = ()
+    judged: bool = True  # whether the rows' verdicts are about it
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,8 @@ def _claims_of(
             name if len(parts) == 1 else f"{name}/{slug(metric) if metric else i + 1}",
             table, value, len(match[1].partition(".")[2]), spread, low, high, metric,
             [*table.set, *column.set, *row.set, *row.cell_set.get(column.head, ())], base,
-            theirs[i] if len(theirs) == len(parts) else printed, row.verdict, parts[i],
+            theirs[i] if len(theirs) == len(parts) else printed,
+            row.verdict if column.judged else "", parts[i],
         )  # fmt: skip
 
 

@@ -280,3 +280,9 @@ def test_names_can_be_typed_and_numbers_in_bold_are_claims(tmp_path):
 def test_without_a_checkout_there_are_no_claims_and_one_message_says_so(tmp_path):
     with pytest.raises(ClaimsError, match=r"there is no .*claims\.yaml, which is part of the source checkout"):
         read(tmp_path / "claims.yaml")
+
+
+def test_a_verdict_on_the_published_order_stands_beside_no_mean_over_orders():
+    verdicts = {claim.name: claim.verdict for claim in claims(read()) if claim.table.table == "power_table2_cora"}
+    assert verdicts["power_table2_cora/power_paper/ours_published_order/am"] == "agrees"
+    assert verdicts["power_table2_cora/power_paper/am_over_5_orders"] == ""
