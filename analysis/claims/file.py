@@ -18,7 +18,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ class Column:
     metrics: Sequence[str] = ()  # of the numbers in a cell, in their order
     less: str | None = None  # the row that the numbers are differences to, if they are
     set: Sequence[str] = ()
-    judged: bool = True  # whether the rows' verdicts are about it
+    judged: bool = True  # whether printed numbers and verdicts are about it
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,8 @@ def of(table: Table) -> Iterator[Claim]:
             elif place >= table.labels:
                 less = by_label[column.less].set if column.less is not None else None
                 base = [*table.set, *column.set, *less] if less else less
-                yield from _claims_of(table, f"{table.table}/{label}/{head}", cell, column, row, printed, base)
+                about = (row, printed) if column.judged else (replace(row, verdict=""), "")
+                yield from _claims_of(table, f"{table.table}/{label}/{head}", cell, column, *about, base)
 
 
 def _claims_of(
@@ -173,8 +174,7 @@ def _claims_of(
             name if len(parts) == 1 else f"{name}/{slug(metric) if metric else i + 1}",
             table, value, len(match[1].partition(".")[2]), spread, low, high, metric,
             [*table.set, *column.set, *row.set, *row.cell_set.get(column.head, ())], base,
-            theirs[i] if len(theirs) == len(parts) else printed,
-            row.verdict if column.judged else "", parts[i],
+            theirs[i] if len(theirs) == len(parts) else printed, row.verdict, parts[i],
         )  # fmt: skip
 
 
