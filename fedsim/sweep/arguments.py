@@ -14,6 +14,8 @@ from fedsim.scenario.parts import find
 from fedsim.sweep.starter import STUDIES
 
 EXAMPLES = """examples:
+  python -m fedsim --demo
+      three methods on ten clients, half a minute: a table and a report
   python -m fedsim scenarios/sparse_clients.yaml
       simulate every run, and write tables and a report into runs/sparse_clients
   python -m fedsim scenarios/sparse_clients.yaml --dry-run
@@ -84,6 +86,7 @@ def parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="python -m fedsim",
         usage="python -m fedsim SCENARIO [options]\n"
+        "       python -m fedsim --demo\n"
         "       python -m fedsim --list [KIND [NAME ...]] | --try ALGORITHM [KEY=VALUE ...]\n"
         "       python -m fedsim --init FOLDER [--with module] | --schema | --version",
         description="Simulate every run of a scenario's grid, and write tables, a summary and a report.",
@@ -93,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file, such as those in scenarios/")
+    add("--demo", action="store_true", help="run a small scenario that comes with fedsim, in half a minute")
     add_common(parser, "runs/NAME")
     add("--no-plugins", action="store_true",
         help="refuse parts that are not fedsim's own, for an untrusted scenario: a part's name is a module, whose "

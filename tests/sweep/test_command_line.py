@@ -16,7 +16,7 @@ from fedsim.sweep import simulation
 def test_help_has_examples_and_version_is_printed(call):
     code, out, _ = call("--help")
     assert code == 0
-    assert "examples:\n  python -m fedsim scenarios/sparse_clients.yaml\n" in out
+    assert "examples:\n  python -m fedsim --demo\n" in out
     assert call("--version") == (0, f"fedsim {__version__}\n", "")
 
 

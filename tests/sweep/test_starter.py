@@ -85,3 +85,19 @@ def test_the_files_are_part_of_the_package():
     folder = Path(starter.__file__).parent
     found = {path.name for pattern in packaged for path in folder.parent.glob(pattern)}
     assert {template for study in starter.STUDIES.values() for template in study.values()} <= found
+
+
+def test_the_demo_runs_from_any_folder_and_says_who_is_first(call):
+    code, out, told = call("--demo", "--set", "protocol.rounds=4", "--set", "grid.seed=[0]", "--no-report")
+    assert code == 0
+    assert "6 runs" in out
+    assert Path("runs/demo/summary.csv").is_file()
+
+
+def test_the_demo_as_it_is_has_eighteen_runs_that_need_no_data(call):
+    code, out, _ = call("--demo", "--dry-run")
+    assert code == 0
+    assert "18 runs" in out
+    assert "digits" in out
+    code, _, told = call("scenario.yaml", "--demo")
+    assert (code, "--demo is a scenario of its own: leave out scenario.yaml or --demo" in told) == (2, True)

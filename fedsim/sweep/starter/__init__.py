@@ -1,5 +1,7 @@
 """`--init FOLDER`: write a small study to start from, of an algorithm or of a network, copied from the files here.
 
+`--demo` runs one of the files as it is.
+
 Files that end in `.txt` here become Python modules of the user, outside this project's packages.
 """
 
@@ -8,6 +10,7 @@ from pathlib import Path
 
 from fedsim.core.errors import UserError
 
+DEMO = Path(__file__).with_name("demo.yaml")
 STUDIES = {  # where each file of a study goes in the new folder: its template
     "algorithm": {"scenario.yaml": "scenario.yaml", "clients.csv": "clients.csv", "own/momentum.py": "momentum.txt"},
     "module": {"scenario.yaml": "module.yaml", "own/net.py": "net.txt"},
