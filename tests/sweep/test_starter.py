@@ -88,7 +88,7 @@ def test_the_files_are_part_of_the_package():
 
 
 def test_the_demo_runs_from_any_folder_and_says_who_is_first(call):
-    code, out, told = call("--demo", "--set", "protocol.rounds=4", "--set", "grid.seed=[0]", "--no-report")
+    code, out, _ = call("--demo", "--set", "protocol.rounds=4", "--set", "grid.seed=[0]", "--no-report")
     assert code == 0
     assert "6 runs" in out
     assert Path("runs/demo/summary.csv").is_file()
