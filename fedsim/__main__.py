@@ -69,7 +69,9 @@ def command(given: argparse.Namespace) -> int:
         raise UserError(f"--demo is a scenario of its own: leave out {given.scenario} or --demo")
     given.scenario = starter.DEMO if given.demo else given.scenario
     if given.scenario is None:
-        raise UserError("name a scenario file, as in: python -m fedsim scenarios/sparse_clients.yaml (or try --demo; see --help)")
+        raise UserError(
+            "name a scenario file, as in: python -m fedsim scenarios/sparse_clients.yaml (or try --demo; see --help)"
+        )
     refuse_what_excludes(given)
     scenario, document = yaml_file.load(given.scenario, given.set)
     points = check.planned(scenario, document, given.no_plugins)

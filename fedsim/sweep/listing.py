@@ -16,7 +16,7 @@ from analysis.terminal import wrapped
 from fedsim.core.errors import UserError
 from fedsim.core.units import did_you_mean
 from fedsim.scenario.part import Part
-from fedsim.scenario.parts import find, options, source
+from fedsim.scenario.parts import find, installed, options, source
 from fedsim.scenario.parts.options import Option
 
 IN_BRACKETS = re.compile(r"\s*\(([^()]*(?:\b(?:19|20)\d\d\b|arXiv)[^()]*)\)")
@@ -37,9 +37,12 @@ def entry(kind: str, name: str) -> tuple[str, str]:
 
 
 def line(kind: str, name: str) -> str:
-    """Return a part's line, and its source in brackets."""
+    """Return a part's line, its source in brackets, and the package that it comes from if it is installed."""
     text, cited = entry(kind, name)
-    return f"{text} ({cited})" if cited else text
+    package = find.KINDS[kind].package
+    point = installed.offered(package).get(name)
+    theirs = point is not None and find.module_of(kind, name) == point.module
+    return f"{text} ({cited})" if cited else f"{text} (from {installed.owner(point)})" if point and theirs else text
 
 
 def chosen(words: Sequence[str]) -> tuple[list[str], list[str]]:

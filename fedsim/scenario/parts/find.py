@@ -4,7 +4,7 @@ A name is the name of a file, or of a folder with an `__init__.py`: `algorithm: 
 `algorithms/power.py`, of the user's own folder `algorithms` before fedsim's (`lookup`); `model: gcn` is the
 user's `models/gcn.py` before that of `fedsim.learn.models`.  A dotted name (`mylab.power2`) is a module, the
 user's or fedsim's.  Where plain classes or functions will do, so will a file beside the scenario:
-`model: net` is `net.py`.  There is no registry.
+`model: net` is `net.py`.  Installed packages offer parts by entry points (`installed`).
 
 Folders of research often have a `models/gcn.py` that has nothing to do with fedsim.  Unlike an algorithm of
 the user's, such a file does not hide fedsim's part, and a note says so.
@@ -26,7 +26,7 @@ from fedsim.core.asking import once
 from fedsim.core.errors import Problem, ScenarioError, UserError
 from fedsim.core.units import did_you_mean
 from fedsim.scenario.part import Part
-from fedsim.scenario.parts import defaults, lookup, source
+from fedsim.scenario.parts import defaults, installed, lookup, source
 from fedsim.scenario.text import messages as wording
 
 
@@ -68,9 +68,9 @@ RENAMED = {  # options by another name or in another place than they had
 
 
 def names(kind: str) -> list[str]:
-    """Return the names of a kind that come with the project, and those of the user's folder of that kind."""
+    """Return the names of a kind that come with the project, of installed packages, and of the user's folder."""
     package = KINDS[kind].package
-    ours = {name for folder in lookup.folders_of(package) for name in _files(folder)}
+    ours = {name for folder in lookup.folders_of(package) for name in _files(folder)} | {*installed.offered(package)}
     theirs = {name for folder in lookup.own_folders(package) for name in _files(folder)} - ours
     return sorted(ours | {name for name in theirs if (module := module_of(kind, name)) and _is_one(kind, module)})
 
@@ -196,7 +196,8 @@ def module_of(kind: str, name: str) -> str | None:
     ours, users = f"{package}.{name}", f"{package}.{lookup.OWN}.{name}"
     if not lookup.has_own(package, name):
         beside = lookup.file_of(name) if KINDS[kind].adopts and lookup.file_of(ours) is None else None
-        return name if beside and lookup.is_own(beside) else ours
+        offered = None if lookup.file_of(ours) else installed.module_of(package, name)
+        return name if beside and lookup.is_own(beside) else offered or ours
     hides = kind == "algorithm" or lookup.file_of(ours) is None or _is_one(kind, users, unreadable=True)
     return users if hides else ours
 
