@@ -13,7 +13,7 @@ sys.path[:0] = [
 project = "fedsim"
 author = "fedsim contributors"
 copyright = "fedsim contributors, MIT licence"
-release = version_of("fedsim")
+release = version_of("fedgraphsim")
 
 extensions = [
     "myst_parser",

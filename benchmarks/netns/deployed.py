@@ -1,6 +1,6 @@
 """A deployed run over shaped links: Flower's processes in network namespaces of this machine, against the simulation.
 
-    sudo python benchmarks/netns/deployed.py --out runs/netns              # needs root, Linux and fedsim[flower]
+    sudo python benchmarks/netns/deployed.py --out runs/netns              # needs root, Linux and the extra flower
 
 Five clients, three settings of their links.  SuperLink and SuperNodes are the ordinary ones, each in a namespace
 whose packets cross the line in user space (`line.py`).  The scenario is `scenarios/pilot.yaml` with the setting's

@@ -99,7 +99,7 @@ def library(module: str, package: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        remedy = f'pip install "fedsim[{extra}]", or pip install -e ".[{extra}]" in a checkout'
+        remedy = f'pip install "fedgraphsim[{extra}]", or pip install -e ".[{extra}]" in a checkout'
         raise ValueError(
             f"needs {package}, which is not installed: {remedy}, or take the partition 'louvain' with python-louvain"
         ) from None

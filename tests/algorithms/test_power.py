@@ -215,7 +215,7 @@ def cora(algorithm, seed):
     root = os.environ.get("FEDSIM_DATA")
     if not root or not (Path(root) / "Cora" / "raw").is_dir():
         pytest.skip("needs Cora: set FEDSIM_DATA to a folder that holds Cora/raw")
-    pytest.importorskip("sknetwork", reason="needs scikit-network: pip install 'fedsim[openfgl]'")
+    pytest.importorskip("sknetwork", reason="needs scikit-network: pip install 'fedgraphsim[openfgl]'")
     partition = {"name": "openfgl_louvain", "scan": "official"}
     stream = {"name": "class_incremental", "classes": 2, "every": "10 updates", "edges": "kept", "order": "numpy"}
     scenario = {

@@ -30,7 +30,8 @@ from fedsim.net.effect import Effect
 
 @dataclass(frozen=True)
 class Calm(Effect):
-    pass
+    def shape(self, transfer, rng):
+        transfer.jitter += 0.001
 '''
 
 

@@ -346,7 +346,7 @@ def test_without_optuna_one_sentence_says_what_to_install(tmp_path, monkeypatch,
     (tmp_path / "small.yaml").write_text(TEXT)
     assert command_line.main([str(tmp_path / "small.yaml"), "--tune", "2"]) == 2
     output = capsys.readouterr().err
-    assert 'pip install "fedsim[tune]"' in output
+    assert 'pip install "fedgraphsim[tune]"' in output
     assert output.count("\n") == 1
 
 

@@ -14,7 +14,7 @@ PINS = {
     for name, _, version in (line.partition("==") for line in (ROOT / "constraints.txt").read_text().splitlines())
 }
 OURS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-BESIDE = {"fedsim", "setuptools", "pip", "wheel"}  # come with Python, or are this
+BESIDE = {"fedgraphsim", "setuptools", "pip", "wheel"}  # come with Python, or are this
 
 
 def requirements(lines, extras=()):

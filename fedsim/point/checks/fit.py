@@ -75,7 +75,7 @@ def _privacy_problems(parts: Parts) -> Iterator[KeyAndMessage]:
         message += "noise cannot be calibrated; use sync, deadline, buffered with a rate of 1 at most, or one_shot"
         yield "privacy.clip", message
     if clipped and find_spec("opacus") is None:
-        remedy = 'pip install "fedsim[privacy]", or pip install -e ".[privacy]" in a checkout'
+        remedy = 'pip install "fedgraphsim[privacy]", or pip install -e ".[privacy]" in a checkout'
         yield "privacy.clip", f"epsilon is computed by Opacus, which is not installed: {remedy}"
     if masked and not protocol.sums:
         yield secure, f"{name!r} has no cohort whose uploads are added; take sync or deadline"

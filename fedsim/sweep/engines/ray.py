@@ -151,7 +151,7 @@ def loaded() -> Any:
     try:
         import ray
     except ImportError:
-        command = 'pip install "fedsim[ray]", or pip install -e ".[ray]" in a checkout'
+        command = 'pip install "fedgraphsim[ray]", or pip install -e ".[ray]" in a checkout'
         raise UserError(f"--engine ray needs Ray, which is not installed: {command}") from None
     return ray
 

@@ -127,7 +127,7 @@ def loaded() -> Any:
     try:
         import optuna
     except ImportError:
-        remedy = 'pip install "fedsim[tune]", or pip install -e ".[tune]" in a checkout'
+        remedy = 'pip install "fedgraphsim[tune]", or pip install -e ".[tune]" in a checkout'
         raise UserError(f"--tune needs Optuna, which is not installed: {remedy}") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
