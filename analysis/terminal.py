@@ -37,10 +37,11 @@ def prepare() -> None:
             stream.reconfigure(errors=HANDLER)
 
 
-def console() -> Console:
-    """Return a console on the standard output: as wide as a terminal; elsewhere $COLUMNS or 80 columns."""
+def console(stderr: bool = False) -> Console:
+    """Return a console on the standard output or error: as wide as a terminal; elsewhere $COLUMNS or 80 columns."""
     prepare()
-    return Console(width=None if sys.stdout.isatty() else width(), markup=False, highlight=False)
+    wide = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(width=None if wide else width(), markup=False, highlight=False, stderr=stderr)
 
 
 @contextmanager

@@ -36,7 +36,8 @@ def main() -> None:
     points = finished(runs)
     curves = digest(runs, points, [*runs.axes, "algorithm"]).curves
     curves["chance"] = curves["run"].map(points.set_index("run")["chance"])
-    curves["cause"] = [CAUSES.get(tuple(map(str, row))) for row in curves[AXES].itertuples(index=False)]
+    chosen = [curves[axis].astype(str) for axis in AXES]
+    curves["cause"] = [CAUSES.get(row) for row in zip(*chosen, strict=True)]
     kept = curves[curves["cause"].notna()]
     columns = {
         "data": kept["data.dataset"], "method": kept["algorithm"], "cause": kept["cause"],

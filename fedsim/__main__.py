@@ -27,7 +27,7 @@ from fedsim.scenario.parts import lookup
 from fedsim.scenario.schema import Point, Scenario
 from fedsim.scenario.text import yaml_file
 from fedsim.scenario.text.yaml_file import Document
-from fedsim.sweep import arguments, listing, starter
+from fedsim.sweep import arguments, as_json, listing, starter
 
 LISTED = 20  # points that a dry run lists one by one
 CHECKED = "Every name and option is valid; nothing was run, and no data was loaded (--data DIR or --explain loads it)."
@@ -51,9 +51,12 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def command(given: argparse.Namespace) -> int:
     """Do what the parsed arguments ask for.  Raises UserError for a mistake in them or in the scenario."""
-    console = terminal.console()
+    console = terminal.console(stderr=given.json)
     if given.schema:
         print(json.dumps(Scenario.model_json_schema(), indent=2, ensure_ascii=False))
+        return 0
+    if given.list is not None and given.json:
+        print(as_json.parts(*listing.chosen(given.list)))
         return 0
     if given.list is not None:
         listing.show(console, *listing.chosen(given.list))
@@ -78,6 +81,9 @@ def command(given: argparse.Namespace) -> int:
     check.hold(points, document, whole=True)
     if given.dry_run:
         noted = check.check_data(points, document, given.data) if given.data else []
+        if given.json:
+            print(as_json.planned(points, [*check.notes(points), *noted]))
+            return 0
         show(console, points, given.verbose, [LOADED if given.data else CHECKED, *noted])
         return 0
     do = explain if given.explain else tune if given.tune else run
@@ -90,6 +96,8 @@ def refuse_what_excludes(given: argparse.Namespace) -> None:
     chosen = [flag for flag, value in (("--dry-run", given.dry_run), ("--explain", given.explain)) if value]
     if len(chosen) > 1:
         raise UserError("--dry-run and --explain cannot be combined; give one of them")
+    if given.json and (given.explain or given.tune):
+        raise UserError("--json is for --list, --dry-run and runs; --explain and --tune are made to be read")
     if given.tune and chosen:
         raise UserError(f"{chosen[0]} shows the runs of a scenario, --tune searches for others; give one of them")
     if given.tune_lr and not given.tune:
@@ -151,8 +159,12 @@ def run(
         with LoggingDisplay(console, loggers, scenario.name, sweep) as display:
             rows = sweep.run(partial(run_point, every=given.checkpoint), where, display, given.fresh, notes)
     final_table.show(console, rows, [*points[0].axes], out)
+    report = None
     if not given.no_report and any(row["status"] == "done" for row in rows):
-        console.print(f"report: {write_report(out, out / 'report')}", soft_wrap=True)
+        report = write_report(out, out / "report")
+        console.print(f"report: {report}", soft_wrap=True)
+    if given.json:
+        print(as_json.ended(rows, out, report))
     return 1 if display.not_logged or any(row["status"] == "failed" for row in rows) else 0
 
 

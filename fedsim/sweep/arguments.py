@@ -117,6 +117,8 @@ def parser() -> argparse.ArgumentParser:
         "from into a new folder")  # fmt: skip
     add("--with", choices=[*STUDIES], dest="study",
         help="with --init: a study of an algorithm of your own, as by default, or of a torch module")  # fmt: skip
+    add("--json", action="store_true", help="print one JSON document for programs, of --list, --dry-run or the runs; "
+        "all else goes to the standard error")  # fmt: skip
     add("--schema", action="store_true", help="print the JSON schema of scenario files")
     add("--version", action="version", version=f"fedsim {__version__}")
 
