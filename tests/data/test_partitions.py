@@ -239,7 +239,7 @@ def test_a_partition_names_the_extra_when_its_package_is_missing(
     kind: Made, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ValueError, match=rf'pip install "fedsim\[{extra}\]".*, or take the partition \'louvain\''):
+    with pytest.raises(ValueError, match=rf'pip install "fedgraphsim\[{extra}\]".*, or take the partition \'louvain\''):
         kind()
 
 
