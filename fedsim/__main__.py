@@ -21,6 +21,7 @@ from rich.console import Console
 from analysis import terminal
 from analysis.axes import short
 from fedsim.core import kernels
+from fedsim.core.asking import asking_once
 from fedsim.core.errors import UserError, exit_code
 from fedsim.point.checks import check
 from fedsim.scenario.parts import lookup
@@ -55,11 +56,13 @@ def command(given: argparse.Namespace) -> int:
     if given.schema:
         print(json.dumps(Scenario.model_json_schema(), indent=2, ensure_ascii=False))
         return 0
-    if given.list is not None and given.json:
-        print(as_json.parts(*listing.chosen(given.list)))
-        return 0
     if given.list is not None:
-        listing.show(console, *listing.chosen(given.list))
+        with asking_once():
+            kinds, names = listing.chosen(given.list)
+            if given.json:
+                print(as_json.parts(kinds, names))
+            else:
+                listing.show(console, kinds, names)
         return 0
     if given.tried is not None:
         return try_out(given, console)

@@ -272,7 +272,7 @@ class Algorithm(ABC):
     def dry_update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Return the state after these replies as far as sizes and operations hang on it, for `--explain`.
 
-        Nothing is computed: uploads hold zeros.  Who sends something once notes who has it, as `update` does.
+        Nothing is computed: uploads hold zeros.  If something is sent once, note here who has it, as `update` does.
         """
         return state
 

@@ -1,7 +1,7 @@
 """Replies of clients: one by one, or those of a cohort as columns.
 
 The clock's replies hold tickets, those that an algorithm is given hold what the tickets stand for.  The
-functions here read the columns, or any other sequence of replies.
+functions here read the columns, or any other sequence of replies.  `Disclosed` says what they give away.
 """
 
 from __future__ import annotations

@@ -79,17 +79,14 @@ def html(computed: Findings, plan: Plan, source: str) -> str:
     palette = Palette(tuple(dict.fromkeys(str(name) for one in computed.outcomes for name in curves.drawn(one))))
     outcomes = {str(outcome.setting): outcome for outcome in computed.outcomes}
     parts: dict[str, str] = {}
+    filters = template("filter.html.jinja", TEMPLATES).render(kinds=get_args(Readable))
     for name, body in zip(rest[::2], rest[1::2], strict=True):
         style = "" if parts else STYLE
         if name in outcomes:
             content = _setting(outcomes[name], computed, plan, charts, palette)
             parts[name] = section(_anchor(outcomes[name]), name, style, *content)
         elif body.strip():
-            boxes = (
-                [template("filter.html.jinja", TEMPLATES).render(kinds=get_args(Readable))]
-                if name == HOW_TO_READ
-                else []
-            )
+            boxes = [filters] if name == HOW_TO_READ else []
             parts[name] = section(name.lower().replace(" ", "-"), name, style, _scrolling(convert(body)), *boxes)
     with bundled() as library:
         return page(title, lead.strip().splitlines()[0], parts, charts, library())
@@ -139,8 +136,7 @@ def choices(outcome: Outcome) -> tuple[str, str, str]:
 
 def _disclosed(plan: Plan, contender: Contender) -> Disclosed | None:
     method = plan.methods.get(contender.method)
-    found = find.find("algorithm", method.algorithm, "algorithm") if method else None
-    return found.discloses if found else None
+    return find.find("algorithm", method.algorithm, "algorithm").discloses if method else None
 
 
 def to_target(cost: Cost) -> tuple[str, str, str]:

@@ -39,10 +39,8 @@ def entry(kind: str, name: str) -> tuple[str, str]:
 def line(kind: str, name: str) -> str:
     """Return a part's line, its source in brackets, and the package that it comes from if it is installed."""
     text, cited = entry(kind, name)
-    package = find.KINDS[kind].package
-    point = installed.offered(package).get(name)
-    theirs = point is not None and find.module_of(kind, name) == point.module
-    return f"{text} ({cited})" if cited else f"{text} (from {installed.owner(point)})" if point and theirs else text
+    owner = installed.owner_of(find.KINDS[kind].package, name, find.module_of(kind, name))
+    return " ".join([text, *(f"({note})" for note in (cited, owner and f"from {owner}") if note)])
 
 
 def chosen(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -21,7 +21,7 @@ from algorithms.fedavg import FedAvg
 class Shrinking(FedAvg):
     factor: float = 0.5
 '''
-EFFECT = '''"""Nothing happens: an effect of another package."""
+EFFECT = '''"""Packets are a millisecond late (Doe and Roe, 2020)."""
 
 from dataclasses import dataclass
 
@@ -78,6 +78,8 @@ def test_a_scenario_names_them_and_the_list_says_whose_they_are(more, tmp_path):
     assert "shrinking: FedAvg whose steps shrink: an algorithm of another package (from fedsim-more 1.2)" in listed
     assert "fedavg: " in listed
     assert "factor: " in fedsim(tmp_path, "--list", "algorithm", "shrinking", path=[more]).stdout
+    cited = "calm: Packets are a millisecond late (Doe and Roe, 2020) (from fedsim-more 1.2)"
+    assert cited in fedsim(tmp_path, "--list", "effect", path=[more]).stdout
 
 
 def test_without_the_package_or_without_plug_ins_they_are_refused(more, tmp_path):

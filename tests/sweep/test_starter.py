@@ -85,6 +85,7 @@ def test_the_files_are_part_of_the_package():
     folder = Path(starter.__file__).parent
     found = {path.name for pattern in packaged for path in folder.parent.glob(pattern)}
     assert {template for study in starter.STUDIES.values() for template in study.values()} <= found
+    assert starter.DEMO.name in found
 
 
 def test_the_demo_runs_from_any_folder_and_says_who_is_first(call):

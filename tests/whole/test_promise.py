@@ -1,4 +1,4 @@
-"""What docs/stability.md promises: nothing that the last release had is gone or has changed; more may be there.
+"""What docs/stability.md promises: nothing that the last release had is gone or has changed. More may be added.
 
 `python tests/whole/test_promise.py` writes the record anew, which is a step of a release.
 """
@@ -58,7 +58,7 @@ def present():
 
 
 def gone(before, now, where=""):
-    """Yield what was there before and is not, or is another thing, now; new ends of lists may follow the old ones."""
+    """Yield what is missing now, or differs; dictionaries and lists may hold more than before."""
     if isinstance(before, dict):
         for key, value in before.items():
             yield from gone(value, now[key], f"{where}{key}: ") if key in now else [f"{where}{key}"]

@@ -39,6 +39,12 @@ def module_of(package: str, name: str) -> str | None:
     return point.module if point else None
 
 
+def owner_of(package: str, name: str, module: str | None) -> str:
+    """Return the distribution that the module of a name comes from, "" where no package offers it."""
+    point = offered(package).get(name)
+    return owner(point) if point and point.module == module else ""
+
+
 def owner(point: EntryPoint) -> str:
     """Return the distribution of an entry point with its version."""
     return f"{point.dist.name} {point.dist.version}" if point.dist else "a package without a name"
