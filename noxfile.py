@@ -4,8 +4,11 @@ nox                  # lint, types, words, tests: what every change must pass
 nox -s long          # the long tests, and those that need data under FEDSIM_DATA
 nox -s tests -- -k sampler
 nox -s docs          # the site, in docs/_build
-nox -s wheel         # what a release uploads, in dist/
+nox -s release       # what a release uploads, in dist/, checked and tried
 """
+
+import shutil
+from pathlib import Path
 
 import nox
 
@@ -59,7 +62,14 @@ def long(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-n", "2", "-m", "long or data", "--durations=20", *session.posargs)
 
 
-@nox.session
-def wheel(session: nox.Session) -> None:
-    """Build the wheel into dist/."""
-    session.run("python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "dist", ".")
+@nox.session(venv_backend="venv")
+def release(session: nox.Session) -> None:
+    """Build what a release uploads into dist/, check it, and run the demo from the wheel in a new environment."""
+    session.install("build", "twine")
+    shutil.rmtree("dist", ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", "dist", ".")
+    made = [str(path.resolve()) for path in Path("dist").iterdir()]
+    session.run("python", "-m", "twine", "check", "--strict", *made)
+    session.install("-c", "constraints.txt", *(path for path in made if path.endswith(".whl")))
+    with session.chdir(session.create_tmp()):  # so that nothing of the checkout is imported
+        session.run("python", "-m", "fedsim", "--demo")

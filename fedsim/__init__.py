@@ -1,7 +1,9 @@
 """fedsim: a discrete-event network simulator for federated graph learning."""
 
 import sys
+import warnings
 from importlib import import_module
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +35,10 @@ def _import_siblings(home: Path) -> None:
 
 
 _import_siblings(Path(__file__).resolve().parents[1])
+
+for _other in distributions(name="fedsim"):  # both install a folder `fedsim`, and one overwrites files of the other
+    _message = f"the distribution fedsim {_other.version} is another simulator with a package of the same name"
+    warnings.warn(f"{_message}: uninstall it and fedgraphsim, then install fedgraphsim again", stacklevel=2)
 
 
 def __getattr__(name: str) -> Any:

@@ -55,7 +55,6 @@ def limits(m: ReportContext) -> list[str]:
 
 def timeline(m: ReportContext) -> str:
     """Return the part on one update of one run; "" if none folded anything."""
-    points, named = conditions(m.one_run_each()[0], m.by)
 
     def stretches(run: str) -> pd.DataFrame:
         folder = m.runs.folders[run]
@@ -63,12 +62,8 @@ def timeline(m: ReportContext) -> str:
         updates = read(folder, "updates", ["time", "version", "folded"])
         return one_update.one_update(transfers, read(folder, "spans"), updates)
 
-    frame, named = _of_each(m, points, named, stretches)
-    if frame.empty:
-        return ""
-    m.save("timeline", frame.drop(columns="condition"))
-    drawing = m.drawn("timeline", one_update.timeline(frame, named, m.clock))
-    return part("timeline", "", drawing, paragraph(note("timeline"), "note"))
+    runs = conditions(m.one_run_each()[0], m.by)
+    return _of_each(m, "timeline", "timeline", *runs, stretches, one_update.timeline)
 
 
 def waiting_part(m: ReportContext) -> str:
@@ -79,30 +74,29 @@ def waiting_part(m: ReportContext) -> str:
 
 def link_use_part(m: ReportContext) -> str:
     """Return the part on the server's links; "" if no message passed them."""
-    points, named = m.one_run_each()
 
     def use(run: str) -> pd.DataFrame:
         folder = m.runs.folders[run]
         transfers = read(folder, "transfers", ["sent", "arrived", "src", "dst", "wire_bytes"])
         return link_use.link_use(transfers, read(folder, "updates", ["time"]), m.runs.resolved[run])
 
-    frame, named = _of_each(m, points, named, use)
-    if frame.empty:
-        return ""
-    m.save("link_use", frame.drop(columns="condition"))
-    drawing = m.drawn("link_use", link_use.used(frame, named, m.clock))
-    return part("links", "", drawing, paragraph(note("links"), "note"))
+    return _of_each(m, "links", "link_use", *m.one_run_each(), use, link_use.used)
 
 
 def _of_each(
-    m: ReportContext, points: pd.DataFrame, named: list[str], of: Callable[[str], pd.DataFrame]
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows that `of` has of each point, with where they were run, and those of the conditions with any."""
+    m: ReportContext, name: str, figure: str, points: pd.DataFrame, named: list[str],
+    of: Callable[[str], pd.DataFrame], chart: Callable[[pd.DataFrame, list[str], str], dict[str, Any]],
+) -> str:  # fmt: skip
+    """Return a part with a chart of what `of` has of each point, saved as `figure`; "" if it has nothing of any."""
     where = [*m.by, "condition"]
     frames = [of(str(row["run"])).assign(**row[where]) for _, row in points.iterrows()]
     frame = pd.concat(filter(len, frames) if any(map(len, frames)) else frames, ignore_index=True)
-    there = {*frame["condition"]}
-    return frame[[*where, *frame.columns.difference(where, sort=False)]], [name for name in named if name in there]
+    if frame.empty:
+        return ""
+    frame = frame[[*where, *frame.columns.difference(where, sort=False)]]
+    m.save(figure, frame.drop(columns="condition"))
+    there = [each for each in named if each in {*frame["condition"]}]
+    return part(name, "", m.drawn(figure, chart(frame, there, m.clock)), paragraph(note(name), "note"))
 
 
 def partitions(m: ReportContext) -> str:

@@ -103,3 +103,18 @@ def test_what_comes_with_fedsim_is_found_first_and_two_of_a_name_are_a_mistake(m
     ended = fedsim(tmp_path, "small.yaml", "--dry-run", path=[more, rival])
     assert ended.returncode == 2
     assert "'shrinking' is offered by fedsim-more 1.2 and by fedsim-rival 3: uninstall one" in ended.stderr
+
+
+def test_another_distribution_of_the_name_is_told(tmp_path):
+    (tmp_path / "fedsim-3.1.dist-info").mkdir()
+    (tmp_path / "fedsim-3.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: fedsim\nVersion: 3.1\n")
+    told = {}
+    for folder in (tmp_path, tmp_path / "empty"):
+        environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+        done = subprocess.run(
+            [sys.executable, "-c", "import fedsim"], capture_output=True, text=True, check=True, env=environment
+        )
+        told[folder.name] = done.stderr
+    assert "the distribution fedsim 3.1 is another simulator" in told[tmp_path.name]
+    assert "uninstall it and fedgraphsim, then install fedgraphsim again" in told[tmp_path.name]
+    assert told["empty"] == ""

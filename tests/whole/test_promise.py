@@ -6,10 +6,12 @@
 import importlib
 import inspect
 import json
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import yaml
 
 import fedsim
 from fedsim.core import record
@@ -88,6 +90,13 @@ def test_something_that_goes_is_noticed_and_something_new_is_not(where):
         more[where]["new"] = []
     assert f"{where}: {last}" in [*gone(before, less)]
     assert [*gone(before, more)] == []
+
+
+def test_one_version_is_said_everywhere():
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    cited = yaml.safe_load((root / "CITATION.cff").read_text("utf-8"))
+    assert project["version"] == cited["version"] == fedsim.__version__
 
 
 def test_an_argument_that_changes_its_place_is_noticed():
