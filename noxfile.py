@@ -21,6 +21,7 @@ def lint(session: nox.Session) -> None:
     """Layout and common mistakes."""
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
+    session.run("ruff", "check", "--preview", "--select", "PLW1514", ".")  # every text file has an encoding
 
 
 @nox.session

@@ -36,7 +36,7 @@ def _import_siblings(home: Path) -> None:
 
 _import_siblings(Path(__file__).resolve().parents[1])
 
-for _other in distributions(name="fedsim"):  # both install a folder `fedsim`, and one overwrites files of the other
+for _other in distributions(name="fedsim"):  # whose files lie in the same folder
     _message = f"the distribution fedsim {_other.version} is another simulator with a package of the same name"
     warnings.warn(f"{_message}: uninstall it and fedgraphsim, then install fedgraphsim again", stacklevel=2)
 

@@ -6,7 +6,6 @@ the simulated second in both.  The settings of the scenario are hyper-parameters
 Scores lose precision: the format keeps single precision only.
 """
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +49,7 @@ class Tensorboard(Logger):
         shutil.rmtree(hidden, ignore_errors=True)
         _write(hidden / "by_time", by_time)
         _write(hidden / "by_bytes", by_bytes)
-        os.replace(hidden, point.folder / FOLDER)
+        hidden.replace(point.folder / FOLDER)
 
 
 def _write(folder: Path, events: list[Any]) -> None:

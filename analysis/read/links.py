@@ -25,7 +25,7 @@ def link_in(folder: Path) -> str:
     folder, among what fedsim writes; "" if there is none, or no such folder."""
     for entry in _entries(folder):
         if WRITTEN.fullmatch(entry.name) and (found := _irregular(entry)):
-            what = "a link" if os.path.islink(found) else "neither a file nor a folder"
+            what = "a link" if Path(found).is_symlink() else "neither a file nor a folder"
             return f"{found} is {what}, and in a folder of results no link is followed: move it away"
     return ""
 

@@ -87,7 +87,7 @@ def _of_each(
     m: ReportContext, name: str, figure: str, points: pd.DataFrame, named: list[str],
     of: Callable[[str], pd.DataFrame], chart: Callable[[pd.DataFrame, list[str], str], dict[str, Any]],
 ) -> str:  # fmt: skip
-    """Return a part with a chart of what `of` has of each point, saved as `figure`; "" if it has nothing of any."""
+    """Return a part with a chart of what `of` has of each point, saved as `figure`; "" if that is nothing."""
     where = [*m.by, "condition"]
     frames = [of(str(row["run"])).assign(**row[where]) for _, row in points.iterrows()]
     frame = pd.concat(filter(len, frames) if any(map(len, frames)) else frames, ignore_index=True)

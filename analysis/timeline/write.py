@@ -9,7 +9,6 @@ Not modelled: which of several uploads at one instant came first, if an update i
 
 import gzip
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ def write(folder: Path) -> Path:
     text = json.dumps(timeline(read(folder)), separators=(",", ":"))
     hidden = folder / f".{NAME}.partial"
     hidden.write_bytes(gzip.compress(text.encode(), mtime=0))
-    os.replace(hidden, folder / NAME)
+    hidden.replace(folder / NAME)
     return folder / NAME
 
 

@@ -80,7 +80,7 @@ def shaped(setting: str) -> Iterator[list[spaces.Host]]:
 def moved(host: spaces.Host) -> tuple[int, int]:
     """Return the bytes that a host has received and sent over its line, IP headers included."""
     with spaces.inside(host):
-        text = Path("/proc/thread-self/net/dev").read_text()
+        text = Path("/proc/thread-self/net/dev").read_text(encoding="utf-8")
     numbers = next(row for row in text.splitlines() if row.strip().startswith("line:")).split(":")[1].split()
     return int(numbers[0]), int(numbers[8])
 

@@ -172,7 +172,7 @@ def _options(fixed: bool) -> list[tuple[str, int]]:
 
 def _moved() -> tuple[int, int]:
     """Return the bytes that this namespace has received and sent over its line, IP headers included."""
-    text = Path("/proc/self/net/dev").read_text()
+    text = Path("/proc/self/net/dev").read_text(encoding="utf-8")
     numbers = next(row for row in text.splitlines() if row.strip().startswith("line:")).split(":")[1].split()
     return int(numbers[0]), int(numbers[8])
 

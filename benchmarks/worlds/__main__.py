@@ -65,7 +65,7 @@ def _batch(given: argparse.Namespace, first: int, note: Callable[[dict[str, Any]
         words = [sys.executable, str(HERE / "batch.py"), str(given.seed), str(first), str(last - first)]
         words += [str(given.out), str(given.limit)]
         begun = first - 1
-        with tempfile.TemporaryFile("w+") as log:
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as log:
             with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True) as process:
                 for line in (json.loads(line) for line in process.stdout or () if line.startswith('{"')):
                     if "end" in line:

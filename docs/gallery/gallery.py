@@ -8,7 +8,6 @@ that a sentence speaks of (`ahead`) must hold: for every seed, or from five seed
 import argparse
 import json
 import math
-import os
 import shutil
 import subprocess
 import sys
@@ -129,7 +128,7 @@ def main() -> None:
     new = page(record)
     whole = PAGE.with_suffix(".tmp")
     whole.write_text(new, encoding="utf-8", newline="\n")
-    os.replace(whole, PAGE)
+    whole.replace(PAGE)
 
 
 if __name__ == "__main__":

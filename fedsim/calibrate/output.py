@@ -10,7 +10,6 @@ All files are written, or none: first into a folder of their own, in which the s
 run does.
 """
 
-import os
 import re
 import tempfile
 from collections.abc import Sequence
@@ -79,7 +78,7 @@ def write(out: Path, measured: Measurements, links: Floats, losses: Floats, spee
             repeating, document = yaml_file.load(folder / names[1])
             check.hold(check.planned(repeating, document), document, whole=True)
             for name in (*names[2:], names[0], names[1]):
-                os.replace(folder / name, out.with_name(name))
+                (folder / name).replace(out.with_name(name))
     except OSError as error:
         raise UserError(f"--out {out}: cannot be written ({error.strerror}); give another name") from None
     return notes

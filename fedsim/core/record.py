@@ -4,7 +4,6 @@ Rows are kept in columns in memory and written once, whole, when the point has e
 interrupted leaves no table.  What can be derived from the tables belongs in `analysis`.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -255,7 +254,7 @@ class Recorder:
             path = folder / f"{name}.parquet"
             partial = path.with_suffix(".partial")
             pq.write_table(table, partial, compression="zstd")
-            os.replace(partial, path)
+            partial.replace(path)
         return tables
 
     def _close_rows(self, table: type[Row]) -> None:

@@ -40,7 +40,7 @@ def replace(path: Path, content: str | bytes) -> None:
         hidden.unlink(missing_ok=True)  # left by a process that died
         with hidden.open("xb") as file:  # follows no link, of either kind
             file.write(content.encode() if isinstance(content, str) else content)
-        os.replace(hidden, path)
+        hidden.replace(path)
     finally:
         hidden.unlink(missing_ok=True)  # if the disk is full
 

@@ -129,7 +129,7 @@ class Kept:
         packed, partial = preserve.pack({"memory": memory, "notes": notes}, self._given), self._folder / "partial"
         for name in (str(ask), LATEST):
             partial.write_bytes(packed)
-            os.replace(partial, self._folder / name)
+            partial.replace(self._folder / name)
 
     def forget(self) -> None:
         """Delete all memories."""

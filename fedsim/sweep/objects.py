@@ -220,6 +220,6 @@ def _write(path: Path, content: bytes) -> None:
     hidden = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         hidden.write_bytes(content)
-        os.replace(hidden, path)
+        hidden.replace(path)
     finally:
         hidden.unlink(missing_ok=True)

@@ -133,7 +133,8 @@ def test_the_command_line_gives_one_message(tmp_path, monkeypatch, capsys):
         "network: {latency: 1 ms, uplink: 1 Mbit/s, downlink: 1 Mbit/s}\n"
         "training: {optimiser: sgd, lr: 0.1}\nalgorithm: fedavg\n"
         "protocol: {name: sync, rounds: 1, participation: 1.0}\n"
-        "measure: {metrics: [auc]}\n"
+        "measure: {metrics: [auc]}\n",
+        encoding="utf-8",
     )
     assert command_line.main(["study.yaml", "--jobs", "1"]) == 2
     told = capsys.readouterr()

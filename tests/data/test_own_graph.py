@@ -330,7 +330,7 @@ def test_a_pt_file_that_is_no_graph_is_reported(tmp_path):
 )
 def test_options_that_do_not_fit_the_file_are_refused_before_it_is_read(tmp_path, monkeypatch, name, options, message):
     monkeypatch.chdir(tmp_path)
-    Path(name).write_text("")
+    Path(name).write_text("", encoding="utf-8")
     with pytest.raises(UserError, match=message):
         find.build("dataset", Part(name="file", options={"file": name, **options}))
 

@@ -144,7 +144,7 @@ def test_the_command_line_ends_with_2_and_one_message(tmp_path, monkeypatch, cap
     own_files.table(Path("owner.csv"), [{"node": f"paper {v}", "client": v % 3} for v in range(12)])
     (tmp_path / name).write_text(content)
     scenario = {**RUN, "data": {**RUN["data"], "dataset": {**part, "file": "edges.csv", "nodes": "nodes.csv"}}}
-    Path("own.yaml").write_text(json.dumps(scenario))
+    Path("own.yaml").write_text(json.dumps(scenario), encoding="utf-8")
     assert command_line.main(["own.yaml", "--no-report", "--jobs", "1"]) == 2
     printed = capsys.readouterr()
     assert message in printed.err

@@ -94,7 +94,7 @@ def limited(look):
     if not child:
         status = 1
         try:
-            with open("/proc/self/statm") as file:
+            with open("/proc/self/statm", encoding="utf-8") as file:
                 now = int(file.read().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (now + ROOM, now + ROOM))
             resource.setrlimit(resource.RLIMIT_CPU, (20, 20))

@@ -162,7 +162,7 @@ def test_workers_find_it_and_keep_the_same_weights(here, notebook):
 
 
 def test_a_function_is_named_in_a_file_too(here):
-    Path("own_nets.py").write_text(CELL + "\n\ndef wrong(classes):\n    return 3\n")
+    Path("own_nets.py").write_text(CELL + "\n\ndef wrong(classes):\n    return 3\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(here))
         result = run(model={"name": "own_nets.make", "hidden": 4})
@@ -200,7 +200,8 @@ def make_hidden(extra):
 
 def test_a_keyword_that_would_hide_what_every_model_has_is_refused(here):
     Path("hiding_nets.py").write_text(
-        "from torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self, classes, embed=3):\n        pass\n"
+        "from torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self, classes, embed=3):\n        pass\n",
+        encoding="utf-8",
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(here))

@@ -10,7 +10,6 @@ import pytest
 import sklearn.datasets  # noqa: F401 - it and torch are loaded here, not by each child
 from calling import QUICK
 
-import fedsim.point.build.learning
 import fedsim.point.run
 from fedsim import __main__ as command_line
 from fedsim.point.results import folders
@@ -42,7 +41,7 @@ def commanded(folder, bars=False):
     if not (pid := os.fork()):
         code = 99
         try:
-            sys.stderr, sys.stdout = (folder / "told").open("w", 1), open(os.devnull, "w")  # noqa: SIM115
+            sys.stderr, sys.stdout = (folder / "told").open("w", 1), open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
             obey()
             fedsim.point.run.run = run
             arguments = [str(folder / "scenario.yaml"), "--out", str(out), "--data", str(folder), "--jobs", "1"]

@@ -128,7 +128,8 @@ def drifting(folder, name, wrong, rounds):
     own = Path(f"mylab/{name.lower()}.py")
     own.write_text(
         "from dataclasses import dataclass\nfrom fedsim.learn.engine import tree\nfrom mylab.scaffold import Scaffold\n"
-        f"@dataclass(frozen=True)\nclass {name}(Scaffold):\n    {wrong}\n"
+        f"@dataclass(frozen=True)\nclass {name}(Scaffold):\n    {wrong}\n",
+        encoding="utf-8",
     )
     plain = yaml.safe_load(Path("drift.yaml").read_text("utf-8"))
     plain["protocol"]["rounds"] = rounds

@@ -18,7 +18,6 @@ pair soon occurs, so that its surprise is lower.  The events are written once as
 labels, the subreddit in which a user posts most.  A tenth of tgbl_coin takes 60 MB of disk, the whole 600 MB.
 """
 
-import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +85,7 @@ class DrawnEvents(Featureless):
             with tempfile.TemporaryDirectory(dir=folder.parent) as work:
                 self.write(Path(work) / "new", seed)
                 try:
-                    os.replace(Path(work) / "new", folder)
+                    Path(work, "new").replace(folder)
                 except OSError:  # another process was faster
                     if not path.is_file():
                         raise

@@ -142,7 +142,7 @@ def _gather(into: Path, folder: Path, present: Mapping[str, Path], urls: Mapping
 
 def _keep(partial: Path, archive: Path) -> None:
     try:
-        os.replace(partial, archive)
+        partial.replace(archive)
     except PermissionError:  # Windows cannot replace an open file: another process has written the same and reads it
         if not archive.is_file():
             raise

@@ -4,7 +4,6 @@ What the section `costs` leaves out are the defaults of `net/measurements/energy
 country is that of the clients' table, then that of its measured link, then `costs.country`.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -105,7 +104,7 @@ def write(folder: Path, paid: Prices, tables: Mapping[str, pa.Table], end: float
             columns[f"{quantity}{SUFFIXES[estimate]}"] = found[:, :, q, e].ravel()
     partial = (folder / FILE).with_suffix(".partial")
     pq.write_table(pa.table(columns), partial, compression="zstd")
-    os.replace(partial, folder / FILE)
+    partial.replace(folder / FILE)
     last: Floats = found[-1]
     return last
 

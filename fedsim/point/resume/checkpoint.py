@@ -166,7 +166,7 @@ def write(folder: Path, stamp: str, contents: Mapping[str, Any]) -> None:
         file.write(body)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(hidden, path)
+    hidden.replace(path)
 
 
 def stamp_in(folder: Path) -> str | None:
