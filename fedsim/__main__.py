@@ -67,6 +67,8 @@ def command(given: argparse.Namespace) -> int:
     if given.tried is not None:
         return try_out(given, console)
     if given.init is not None:
+        if given.json:
+            raise UserError("--json is for --list, --dry-run and runs; --init writes files: leave --json out")
         console.print(starter.write(given.init, given.study or "algorithm"), soft_wrap=True)
         return 0
     if given.study:
@@ -116,6 +118,7 @@ def try_out(given: argparse.Namespace, console: Console) -> int:
     others = {
         "a scenario": given.scenario, "--set": given.set, "--dry-run": given.dry_run, "--explain": given.explain,
         "--tune": given.tune, "--trace": given.trace, "--log": given.log, "--out": given.out,
+        "--json": given.json,
     }  # fmt: skip
     if given.no_plugins:
         raise UserError("--try runs the algorithm's code, which --no-plugins forbids; give one of them")

@@ -56,3 +56,19 @@ def test_a_mistake_is_words_on_the_standard_error(call, small):
         code, out, told = call(*words)
         assert (code, out) == (2, "")
         assert told.startswith("fedsim: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--try", "fedavg", "--json"], "leave --json out"),
+        (["--init", "study", "--json"], "--init writes files: leave --json out"),
+        (["small.yaml", "--explain", "--json"], "--explain and --tune are made to be read"),
+        (["small.yaml", "--tune", "2", "--json"], "--explain and --tune are made to be read"),
+    ],
+)
+def test_what_has_no_document_refuses_it(call, small, words, told):
+    code, out, said = call(*words)
+    assert (code, out) == (2, "")
+    assert told in " ".join(said.split())
+    assert not Path("study").exists()
