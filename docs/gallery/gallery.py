@@ -94,6 +94,7 @@ def text(study: dict, runs: pd.DataFrame) -> str:
         mb=mb,
         percent=lambda case, column="score": f"{100 * means.loc[case, column]:.0f} %",
         seconds=lambda case, column="sim_seconds": f"{means.loc[case, column]:.0f} s",
+        points=lambda case, column: f"{100 * means.loc[case, column]:.0f}",
         spread=lambda case: f"{100 * runs[runs['case'] == case]['score'].std():.0f}",
     )  # fmt: skip
 
