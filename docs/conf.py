@@ -45,4 +45,4 @@ html_title = "fedsim"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
-html_extra_path = ["reference.html"]
+html_extra_path = ["reference_table.html"]

@@ -1,4 +1,4 @@
-"""Write the page of the reference table: docs/reference.md from its template, and docs/reference.html from that.
+"""Write the page of the reference table: docs/reference.md from its template, and docs/reference_table.html from that.
 
 `docs/reference/summary.md`, written by hand, is a part of it.  The HTML adds what Markdown cannot have: tables that
 sort, numbers that lead to the command that reruns them, charts, and matrices of pairs.  It is one file and asks for
@@ -45,14 +45,14 @@ STYLE = f"<style>\n{(TEMPLATES / 'page.css').read_text('utf-8')}</style>"
 
 
 def write(plan: Plan, known: Results, docs: Path) -> list[Path]:
-    """Write reference.md and reference.html into the folder `docs`, and return their paths.
+    """Write reference.md and reference_table.html into the folder `docs`, and return their paths.
 
     Raises UserError where the tables lack a course or a setting's budgets, and OSError where nothing can be written.
     """
     computed = findings(known, plan.budgets)
     by_hand = docs / "reference" / SUMMARY
     source = markdown(computed, plan, known, by_hand.read_text("utf-8") if by_hand.is_file() else "")
-    texts = {docs / "reference.md": source, docs / "reference.html": html(computed, plan, source)}
+    texts = {docs / "reference.md": source, docs / "reference_table.html": html(computed, plan, source)}
     for path, content in texts.items():
         whole_files.replace(path, content)
     return list(texts)

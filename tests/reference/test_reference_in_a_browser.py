@@ -26,7 +26,7 @@ def test_both_charts_are_drawn_without_a_complaint_or_a_request(seen):
     draw_all(tab)
     assert tab.locator(".chart svg.marks").count() == 2
     assert wrong == []
-    assert [url.rsplit("/", 1)[-1] for url in asked] == ["reference.html"]
+    assert [url.rsplit("/", 1)[-1] for url in asked] == ["reference_table.html"]
 
 
 def test_a_table_sorts_by_a_score_and_back(seen):

@@ -50,7 +50,7 @@ def _written(folder):
     (folder / "reference").mkdir()
     (folder / "reference" / page.SUMMARY).write_text(SUMMARY, "utf-8")
     paths = page.write(PLAN, tables(RUNS, [f"{CAMPUS}/d/sync/given/3"]), folder)
-    assert paths == [folder / "reference.md", folder / "reference.html"]
+    assert paths == [folder / "reference.md", folder / "reference_table.html"]
     assert sorted(folder.iterdir()) == sorted([folder / "reference", *paths])
     return [path.read_text("utf-8") for path in paths]
 

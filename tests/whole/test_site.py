@@ -117,3 +117,10 @@ def test_every_percentage_of_the_page_on_trust_is_among_them():
     checked = " ".join(SHARED)
     given = {"2 %", "0.5 %"}  # conditions: pairs of runs that differ by more, and the loss of packets
     assert [share for share in shares if share not in checked and share not in given] == []
+
+
+def test_a_file_that_is_copied_has_no_name_of_a_page():
+    (listed,) = re.findall(r"^html_extra_path = (\[.*\])$", (DOCS / "conf.py").read_text("utf-8"), re.MULTILINE)
+    for name in yaml.safe_load(listed):
+        assert (DOCS / name).is_file()
+        assert not (DOCS / name).with_suffix(".md").exists(), f"the site's own page would hide {name}"
