@@ -15,6 +15,7 @@ PINS = {
 }
 OURS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 BESIDE = {"fedgraphsim", "setuptools", "pip", "wheel"}  # come with Python, or are this
+CUDA = ("cuda-", "nvidia-", "triton")  # which torch of PyPI, built for CUDA, pins itself
 
 
 def requirements(lines, extras=()):
@@ -31,7 +32,7 @@ def refused(given):
         one = left.pop()
         name = canonicalize_name(one.name)
         key = name, str(one.specifier), *sorted(one.extras)
-        if name in BESIDE or key in seen:
+        if name in BESIDE or name.startswith(CUDA) or key in seen:
             continue
         seen.add(key)
         if name not in PINS:
