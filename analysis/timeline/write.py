@@ -23,6 +23,7 @@ from analysis.timeline import hosts
 from analysis.timeline.counters import POINTS, counters
 from analysis.timeline.events import SERVER, Event, Named, arrow, nanoseconds, piece, titles
 from analysis.timeline.hosts import LIMIT, lanes, stretch_of
+from fedsim.core import whole_files
 
 NAME = "trace.json.gz"
 ENDS = {"transfers": "arrived", "updates": "time", "spans": "end", "arrivals": "time"}
@@ -34,9 +35,7 @@ def write(folder: Path) -> Path:
     Raises NotARunError if a table cannot be read, OSError where the file cannot be written.
     """
     text = json.dumps(timeline(read(folder)), separators=(",", ":"))
-    hidden = folder / f".{NAME}.partial"
-    hidden.write_bytes(gzip.compress(text.encode(), mtime=0))
-    hidden.replace(folder / NAME)
+    whole_files.replace(folder / NAME, gzip.compress(text.encode(), mtime=0))
     return folder / NAME
 
 

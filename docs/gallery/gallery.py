@@ -20,11 +20,13 @@ import jinja2
 import pandas as pd
 import yaml
 
-from analysis.statistics.intervals import interval
+from analysis.statistics.intervals import t_interval
+from fedsim.core import whole_files
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAGE, RECORD, STUDIES = HERE.parent / "gallery.md", HERE / "record.json", HERE / "studies.yaml"
+MADE = {"digits", "digit_images", "synthetic"}  # data sets that are no graph of the world
 KEPT = ["score", "fm", "sim_seconds", "bytes_up", "bytes_down", "seconds_to_target", "bytes_to_target"]
 HEAD = """# Gallery
 
@@ -52,14 +54,14 @@ class GalleryError(Exception):
     """A sentence of the page does not hold."""
 
 
-def run(name: str) -> dict[str, object]:
-    """Run a study, copy its picture, and return its time and its runs."""
+def run(name: str, picture: str) -> dict[str, object]:
+    """Run a study, copy that figure of its report, and return its time and its runs."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         command = [sys.executable, "-m", "fedsim", f"scenarios/gallery/{name}.yaml", "--out", folder]
         subprocess.run(command, check=True, cwd=ROOT)
         seconds = time.perf_counter() - began
-        shutil.copy(Path(folder, "report", "figures", studies()[name]["picture"] + ".svg"), HERE / f"{name}.svg")
+        shutil.copy(Path(folder, "report", "figures", f"{picture}.svg"), HERE / f"{name}.svg")
         frame = pd.read_csv(Path(folder, "summary.csv"), dtype=str, keep_default_na=False)
     columns = list(frame.columns)
     axes = [axis for axis in columns[columns.index("status") + 1 : columns.index("method")] if axis != "seed"]
@@ -76,12 +78,18 @@ def studies() -> dict[str, dict]:
     return yaml.safe_load(STUDIES.read_text(encoding="utf-8"))
 
 
+def is_real(name: str) -> bool:
+    """Return whether a study's data are a graph of the world."""
+    data = yaml.safe_load((ROOT / "scenarios" / "gallery" / f"{name}.yaml").read_text(encoding="utf-8"))["data"]
+    return (data["dataset"] if isinstance(data["dataset"], str) else data["dataset"]["name"]) not in MADE
+
+
 def text(study: dict, runs: pd.DataFrame) -> str:
     """Return a study's sentences with the numbers of its runs.  Raise GalleryError if an order does not hold."""
     for first, second, column in study["ahead"]:
         values = runs.pivot(index="seed", columns="case", values=column)
         less = values[first] - values[second]
-        low = interval(less.rename("less").reset_index(), "less").low
+        low = t_interval(less).low
         if not (low > 0 or (math.isnan(low) and (less > 0).all())):
             raise GalleryError(f"{study['title']}: {column} of {first!r} is not surely above that of {second!r}")
     means = runs.groupby("case").mean(numeric_only=True)
@@ -101,14 +109,14 @@ def text(study: dict, runs: pd.DataFrame) -> str:
 
 def page(record: dict) -> str:
     """Return the page."""
-    made, times = "", [record[name]["seconds"] for name in studies()]
-    for name, study in studies().items():
+    known, made = studies(), ""
+    times = [record[name]["seconds"] for name in known]
+    for name, study in known.items():
         sentences = fill(text(study, pd.DataFrame(record[name]["runs"])), 120)
         made += STUDY.format(
             name=name, text=sentences, seconds=record[name]["seconds"], **{k: study[k] for k in ("title", "alt")}
         )
-    real = sum(study["real"] for study in studies().values())
-    return HEAD.format(least=round(min(times)), most=round(max(times)), real=real) + made
+    return HEAD.format(least=round(min(times)), most=round(max(times)), real=sum(map(is_real, known))) + made
 
 
 def main() -> None:
@@ -122,14 +130,10 @@ def main() -> None:
         parser.error(f"there is no study {unknown[0]!r}; there are {', '.join(known)}")
     record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.is_file() else {}
     for name in [] if given.write else given.names or known:
-        record[name] = run(name)
-        RECORD.write_text(
-            json.dumps({name: record[name] for name in known if name in record}, indent=1) + "\n", "utf-8"
-        )
-    new = page(record)
-    whole = PAGE.with_suffix(".tmp")
-    whole.write_text(new, encoding="utf-8", newline="\n")
-    whole.replace(PAGE)
+        record[name] = run(name, known[name]["picture"])
+        ordered = {name: record[name] for name in known if name in record}
+        whole_files.replace(RECORD, json.dumps(ordered, indent=1) + "\n")
+    whole_files.replace(PAGE, page(record))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from fedsim.core import whole_files
 from fedsim.core.errors import UserError
 from fedsim.core.record import SERVER
 from fedsim.core.seeds import Streams
@@ -126,10 +127,9 @@ class Kept:
     def keep(self, ask: int, memory: dict[str, Any], notes: dict[str, Any]) -> None:
         """Keep what the job of an ask leaves, whole or not at all.  Raises OSError if it cannot be written."""
         self._folder.mkdir(exist_ok=True)
-        packed, partial = preserve.pack({"memory": memory, "notes": notes}, self._given), self._folder / "partial"
+        packed = preserve.pack({"memory": memory, "notes": notes}, self._given)
         for name in (str(ask), LATEST):
-            partial.write_bytes(packed)
-            partial.replace(self._folder / name)
+            whole_files.replace(self._folder / name, packed)
 
     def forget(self) -> None:
         """Delete all memories."""

@@ -10,6 +10,7 @@ import pytest
 import sklearn.datasets  # noqa: F401 - it and torch are loaded here, not by each child
 from calling import QUICK
 
+import fedsim.point.build.learning
 import fedsim.point.run
 from fedsim import __main__ as command_line
 from fedsim.point.results import folders
