@@ -71,9 +71,14 @@ def met(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def headline(scores: pd.DataFrame, model: str, metric: str, split: str) -> pd.DataFrame:
-    """Return the rows of this model, metric and split that have a weight and a number, prequential ones included."""
-    chosen = (scores["model"] == model) & (scores["metric"] == metric) & (scores["split"] == split)
-    return scores[chosen & (scores["weight"] > 0) & scores["value"].notna()]
+    """Return the rows of this model, metric and split that have a weight and a number, prequential ones included.
+
+    The three columns are left out.
+    """
+    chosen = (scores["weight"] > 0) & scores["value"].notna()
+    for name, wanted in (("model", model), ("metric", metric), ("split", split)):
+        chosen &= scores[name] == wanted
+    return scores.drop(columns=["model", "metric", "split"])[chosen]
 
 
 def of_clients(rows: pd.DataFrame) -> pd.DataFrame:

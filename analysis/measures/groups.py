@@ -65,7 +65,7 @@ def groups(rows: pd.DataFrame, by: Sequence[str]) -> Groups:
         of = np.unique(code, return_inverse=True)[1]
     first = np.zeros(int(of.max()) + 1 if len(of) else 0, np.int64)
     first[of[::-1]] = np.arange(len(of))[::-1]
-    return Groups(rows, rows[[*by]].iloc[first].reset_index(drop=True), of)
+    return Groups(rows, pd.DataFrame({name: rows[name].array[first] for name in by}), of)
 
 
 def _places(column: "pd.Series[float]") -> Ints:

@@ -164,7 +164,7 @@ def _whole(value: Any) -> int:
         return 0
 
 
-TURNS = 32  # points of which one gives back all that is free
+TURNS = 64  # points of which one gives back all that is free
 ROOM = 16e6  # bytes by which a point may raise the peak; Python's own collections come before these add up
 
 
