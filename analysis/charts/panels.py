@@ -283,8 +283,11 @@ def _place(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _panel_order(labels: pd.Series) -> list[str]:
     """Return the panels by the value of their axis: "latency 10 ms" before "latency 1 s"; names stay as they come."""
-    apart = re.compile(r", (?![^(]*\)|[^[]*\])")  # a comma inside "lognormal(50 ms, 0.5)" or "[1, 2]" parts nothing
+    # a comma inside "lognormal(50 ms, 0.5)", "[1, 2]" or "kind=kept, request=push" parts nothing
+    apart = re.compile(r", (?=[^\s=]+ )(?![^(]*\)|[^[]*\])")
     split = {str(label): [part.split(" ", 1)[-1] for part in apart.split(str(label))] for label in labels.unique()}
+    if len({*map(len, split.values())}) > 1:  # a value has such a comma in it
+        split = {label: [label] for label in split}
     parts = [dict.fromkeys(values) for values in zip(*split.values(), strict=True)]
     lines = [ordered(values) if any(re.search(r"\d", value) for value in values) else [*values] for values in parts]
     places = [{value: i for i, value in enumerate(line)} for line in lines]

@@ -1,4 +1,6 @@
 import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.charts.panels import _panel_order
 
@@ -6,6 +8,17 @@ from analysis.charts.panels import _panel_order
 def test_a_comma_inside_a_part_or_a_draw_parts_nothing():
     labels = ["protocol deadline(wait=1 s, over=1.5)", "protocol sync", "protocol deadline(wait=1 s)", "hidden [8, 4]"]
     assert sorted(_panel_order(pd.Series(labels))) == sorted(labels)
+
+
+def test_a_comma_between_the_keys_of_a_section_parts_nothing():
+    labels = [f"connection {value}, transport {name}"
+              for value in ("kind=kept", "kind=kept, request=push") for name in ("tcp", "grpc")]  # fmt: skip
+    assert _panel_order(pd.Series(labels)) == labels
+
+
+@given(st.lists(st.text(st.sampled_from("ab1 ,=(["), max_size=12), min_size=1, max_size=5))
+def test_every_panel_has_one_place_whatever_its_name(labels):
+    assert sorted(_panel_order(pd.Series(labels, dtype=str))) == sorted({*labels})
 
 
 def test_names_stay_as_they_come():
