@@ -4,9 +4,12 @@ nox                  # lint, types, words, tests: what every change must pass
 nox -s long          # the long tests, and those that need data under FEDSIM_DATA
 nox -s tests -- -k sampler
 nox -s docs          # the site, in docs/_build
+nox -s image         # the steps of the Dockerfile, in an environment of its own
 nox -s release       # what a release uploads, in dist/, checked and tried
 """
 
+import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -65,12 +68,29 @@ def long(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def release(session: nox.Session) -> None:
-    """Build what a release uploads into dist/, check it, and run the demo from the wheel in a new environment."""
+    """Build what a release uploads into dist/, check it, and run the wheel in a new environment."""
     session.install("build", "twine")
     shutil.rmtree("dist", ignore_errors=True)
     session.run("python", "-m", "build", "--outdir", "dist", ".")
     made = [str(path.resolve()) for path in Path("dist").iterdir()]
     session.run("python", "-m", "twine", "check", "--strict", *made)
-    session.install("-c", "constraints.txt", *(path for path in made if path.endswith(".whl")))
+    (wheel,) = (path for path in made if path.endswith(".whl"))
+    replay, pins = Path("scenarios/replay.yaml").resolve(), Path("constraints.txt").resolve()
     with session.chdir(session.create_tmp()):  # so that nothing of the checkout is imported
-        session.run("python", "-m", "fedsim", "--demo")
+        session.install("-c", str(pins), wheel)
+        session.run("python", "-m", "fedsim", str(replay), "--fresh")
+        session.install("-c", str(pins), f"{wheel}[learn]")
+        session.run("python", "-m", "fedsim", "--demo", "--fresh")
+
+
+@nox.session(venv_backend="venv")
+def image(session: nox.Session) -> None:
+    """Take the steps of the Dockerfile in an environment of its own, and run the demo as the image would."""
+    here = Path.cwd()
+    lines = [line.split(maxsplit=1) for line in Path("Dockerfile").read_text("utf-8").splitlines()]
+    steps = [shlex.split(words[1].replace("/fedsim", str(here))) for words in lines if words[:1] == ["RUN"]]
+    (begins,) = (json.loads(words[1]) for words in lines if words[:1] == ["ENTRYPOINT"])
+    with session.chdir(session.create_tmp()):
+        for step in steps:
+            session.run(*step)
+        session.run(*begins, "--demo", "--fresh")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from analysis.read.load import Scalar, flat, read_scenario
-from fedsim.core.errors import UserError
+from fedsim.core.errors import UserError, installing
 
 
 class LogError(UserError):
@@ -55,7 +55,7 @@ def build(name: str, to: str | None = None) -> Logger:
     module = importlib.import_module(f"analysis.loggers.{name}")
     kind: type[Logger] = getattr(module, name.capitalize())
     if kind.needs and find_spec(kind.needs) is None:
-        remedy = f'pip install -c constraints.txt -e ".[{kind.needs}]"'
+        remedy = installing(kind.needs)
         raise LogError(f"--log {name} needs the package {kind.needs}, which is not installed: {remedy}")
     return kind(to)
 

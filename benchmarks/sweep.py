@@ -16,7 +16,7 @@ from pathlib import Path
 from fedsim.point.run import run
 from fedsim.scenario.schema import Scenario
 from fedsim.sweep.engines.local import Local
-from fedsim.sweep.runner import Sweep
+from fedsim.sweep.runner import Sweep, Watcher
 
 SCENARIO = {
     "name": "short",
@@ -36,22 +36,13 @@ SCENARIO = {
 }
 
 
-class Unseen:
+class Unseen(Watcher):
     """A watcher that shows nothing."""
-
-    def begin(self, points, finished):
-        """Show nothing."""
-
-    def progressed(self, point, progress):
-        """Show nothing."""
 
     def ended(self, point, row, message):
         """Stop where a point has failed: its seconds would mean nothing."""
         if message:
             raise SystemExit(message)
-
-    def note(self, text):
-        """Show nothing."""
 
 
 def swept(folder, engine, seeds, rounds):

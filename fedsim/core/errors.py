@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 LONGEST = 200  # characters of a quoted text or a word in a message
 LONGEST_LINE = 10 * LONGEST
+LEARNING = ("torch", "torch_geometric", "sklearn", "networkx", "ot", "community")  # what the extra `learn` installs
 QUOTED = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|\S+")
 
 
@@ -51,6 +52,17 @@ class ScenarioError(UserError):
         return brief("\n".join(map(str, self.problems)))
 
 
+def installing(extra: str) -> str:
+    """Return the command that installs an extra of fedsim."""
+    return f'pip install "fedgraphsim[{extra}]", or pip install -e ".[{extra}]" in a checkout'
+
+
+def not_installed(error: ModuleNotFoundError) -> str:
+    """Return the message for a package that only learning needs and that is not installed, "" for any other."""
+    name = (error.name or "").partition(".")[0]
+    return f"learning needs {name}, which is not installed: {installing('learn')}" if name in LEARNING else ""
+
+
 def brief(message: str) -> str:
     """Return a message with its quoted texts and words cut at 200 characters, and its lines at 2,000, in the middle."""
     lines = (QUOTED.sub(lambda found: _cut(found[0]), line) for line in message.split("\n"))
@@ -67,8 +79,11 @@ def exit_code(program: str, command: Callable[[], int], if_interrupted: str) -> 
     """Run a command and return its exit code; a mistake of the user is printed in a line, with code 2."""
     try:
         return command()
-    except UserError as error:
-        print(f"{program}: {error}", file=sys.stderr)
+    except (UserError, ModuleNotFoundError) as error:
+        message = str(error) if isinstance(error, UserError) else not_installed(error)
+        if not message:
+            raise
+        print(f"{program}: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"{program}: interrupted; {if_interrupted}", file=sys.stderr)

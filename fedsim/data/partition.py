@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import Problem, ScenarioError, installing
 from fedsim.data.colearn.follow import names
 from fedsim.data.graph import Graph, induced, part
 from fedsim.data.time.temporal import owners_of
@@ -99,10 +99,8 @@ def library(module: str, package: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        remedy = f'pip install "fedgraphsim[{extra}]", or pip install -e ".[{extra}]" in a checkout'
-        raise ValueError(
-            f"needs {package}, which is not installed: {remedy}, or take the partition 'louvain' with python-louvain"
-        ) from None
+        lacks = f"needs {package}, which is not installed: {installing(extra)}"
+        raise ValueError(f"{lacks}, or take the partition 'louvain' with python-louvain") from None
 
 
 def require(nodes: int, clients: int, least: int = 1) -> None:

@@ -23,7 +23,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fedsim.core.errors import UserError
+from fedsim.core.errors import UserError, installing
 from fedsim.core.progress import BEGUN, ReportProgress
 from fedsim.deploy import channel, package
 from fedsim.deploy.run import packages
@@ -43,7 +43,7 @@ def command(name: str) -> str:
     """Return the path of one of Flower's commands.  Raises UserError if Flower is not installed."""
     path = Path(sys.executable).parent / name
     if not path.exists():
-        raise UserError("deploying needs Flower: pip install -c constraints.txt -e '.[flower]'")
+        raise UserError(f"deploying needs Flower: {installing('flower')}")
     return str(path)
 
 

@@ -20,6 +20,7 @@ from fedsim.core.amounts import NONE, duration, number, watch
 from fedsim.core.progress import Progress
 from fedsim.point.attempt import SummaryRow
 from fedsim.scenario.schema import Point
+from fedsim.sweep.runner import Watcher
 
 EVERY = 30.0  # seconds between two lines without a terminal
 BARS = (24, 8, 0)  # characters of a bar: the widest that leaves room for the labels
@@ -38,7 +39,7 @@ class Bar:
     brief: str = ""  # a shorter label, if there is little room
 
 
-class Display:
+class Display(Watcher):
     """Show a sweep on a console; a context manager that restores the terminal."""
 
     def __init__(self, console: Console, every: float = EVERY, now: Callable[[], float] = time.monotonic) -> None:

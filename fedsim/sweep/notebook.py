@@ -11,6 +11,7 @@ from typing import Any, Self
 from fedsim.core.progress import Progress
 from fedsim.point.attempt import SummaryRow
 from fedsim.scenario.schema import Point
+from fedsim.sweep.runner import Watcher
 
 EVERY = 0.5  # seconds between two changes of the line
 MOST = 10  # failures that are listed one by one
@@ -23,7 +24,7 @@ def inside() -> bool:
     return getattr(session, "kernel", None) is not None
 
 
-class Line:
+class Line(Watcher):
     """Show a sweep as one line of a cell's output; a context manager, like the terminal's display."""
 
     def __init__(self) -> None:

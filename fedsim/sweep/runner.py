@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from dataclasses import replace as replaced
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Protocol
 
 from fedsim.core.asking import asking_once
 from fedsim.core.errors import UserError
@@ -44,8 +43,8 @@ RESULTS = [
 SUMMARY_EVERY = 1.0  # seconds between two writings of summary.csv
 
 
-class Watcher(Protocol):
-    """Callbacks of a sweep, for whatever shows its progress."""
+class Watcher:
+    """Callbacks of a sweep, for whatever shows its progress; this one shows nothing."""
 
     def begin(self, points: int, finished: int) -> None:
         """Receive the number of points, and how many were finished before."""
@@ -58,22 +57,6 @@ class Watcher(Protocol):
 
     def note(self, text: str) -> None:
         """Receive a line of text to show."""
-
-
-class Silent:
-    """Watches a sweep and shows nothing."""
-
-    def begin(self, points: int, finished: int) -> None:
-        """Show nothing."""
-
-    def progressed(self, point: Point, progress: Progress) -> None:
-        """Show nothing."""
-
-    def ended(self, point: Point, row: SummaryRow, message: str) -> None:
-        """Show nothing."""
-
-    def note(self, text: str) -> None:
-        """Show nothing."""
 
 
 @dataclass(frozen=True)

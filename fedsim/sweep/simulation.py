@@ -34,7 +34,7 @@ from fedsim.sweep.display import Display
 from fedsim.sweep.engines.choose import Engine
 from fedsim.sweep.engines.local import Local
 from fedsim.sweep.result import Result, result_of, write_report
-from fedsim.sweep.runner import Silent, Sweep, Watcher
+from fedsim.sweep.runner import Sweep, Watcher
 
 __all__ = ["Result", "as_given", "data_folder", "simulate", "write_report"]
 
@@ -94,7 +94,7 @@ def simulate(
         check.hold(points, document, whole=True)
         place = data_folder(None if data is None else Path(data))
         sweep = Sweep(points, as_given(document), folder, place, following, plugins)
-        display: AbstractContextManager[Watcher] = nullcontext(Silent())
+        display: AbstractContextManager[Watcher] = nullcontext(Watcher())
         if progress:
             plain = Console(markup=False, highlight=False)
             display = notebook.Line() if notebook.inside() else Display(plain)

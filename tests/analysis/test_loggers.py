@@ -113,7 +113,7 @@ def test_a_missing_package_is_one_message_before_anything_runs(name, call, tmp_p
     monkeypatch.setattr(logger, "find_spec", lambda package: None)
     code, _, told = call("scenario.yaml", "--log", name)
     assert code == 2
-    mend = f'pip install -c constraints.txt -e ".[{name}]"'
+    mend = f'pip install "fedgraphsim[{name}]", or pip install -e ".[{name}]" in a checkout'
     assert told == f"fedsim: --log {name} needs the package {name}, which is not installed: {mend}\n"
     assert [path.name for path in tmp_path.iterdir()] == ["scenario.yaml"]
 

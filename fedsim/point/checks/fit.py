@@ -25,7 +25,7 @@ import simpy
 
 from fedsim.clock.client_statistics import ClientStatistics
 from fedsim.core.arrays import Ints
-from fedsim.core.errors import Problem, ScenarioError, UserError
+from fedsim.core.errors import Problem, ScenarioError, UserError, installing
 from fedsim.net.effect import HOOKS, ServerStatus, Traits, check_times
 from fedsim.net.presence.grouping import Grouped
 from fedsim.point.build import fleet
@@ -75,8 +75,7 @@ def _privacy_problems(parts: Parts) -> Iterator[KeyAndMessage]:
         message += "noise cannot be calibrated; use sync, deadline, buffered with a rate of 1 at most, or one_shot"
         yield "privacy.clip", message
     if clipped and find_spec("opacus") is None:
-        remedy = 'pip install "fedgraphsim[privacy]", or pip install -e ".[privacy]" in a checkout'
-        yield "privacy.clip", f"epsilon is computed by Opacus, which is not installed: {remedy}"
+        yield "privacy.clip", f"epsilon is computed by Opacus, which is not installed: {installing('privacy')}"
     if masked and not protocol.sums:
         yield secure, f"{name!r} has no cohort whose uploads are added; take sync or deadline"
     elif masked and count == 1:

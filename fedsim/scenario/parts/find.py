@@ -23,7 +23,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from fedsim.core.asking import once
-from fedsim.core.errors import Problem, ScenarioError, UserError
+from fedsim.core.errors import Problem, ScenarioError, UserError, not_installed
 from fedsim.core.units import did_you_mean
 from fedsim.scenario.part import Part
 from fedsim.scenario.parts import defaults, installed, lookup, source
@@ -152,6 +152,8 @@ def _found(kind: str, part: str, where: str) -> type[Any]:
     except UserError as error:  # its class is refused
         raise ScenarioError([Problem(where, f"{file}: {error}")]) from None
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and (lacks := not_installed(error)):
+            raise UserError(lacks) from None  # once, and not for each part that learns
         if "non-frozen dataclass" in str(error):
             message = f"{file}: write @dataclass(frozen=True): {error}"
         elif isinstance(error, ImportError | SyntaxError | OSError):
@@ -244,8 +246,7 @@ def _unknown(kind: str, name: str) -> str:
 
 def _hidden(error: Exception) -> str:
     """Return the remedy where a user's file means a package of theirs that is called like one of fedsim's."""
-    name = getattr(error, "name", None) or ""
-    package = name.partition(".")[0]
+    package = (name := getattr(error, "name", None) or "").partition(".")[0]
     missing = name == package or isinstance(error, ModuleNotFoundError)
     if package not in ("algorithms", "analysis") or f".{lookup.OWN}." in name or not missing:
         return ""
@@ -256,9 +257,8 @@ def _not_one(kind: str, name: str, path: str, classes: list[str]) -> str:
     contract = KINDS[kind].contract[1]
     if not classes:
         instead = f" ({hint})" if (hint := note(kind, name)) else ""
-        return (
-            f"{path} defines no {contract}: one class in it must descend from {'.'.join(KINDS[kind].contract)}{instead}"
-        )
+        above = ".".join(KINDS[kind].contract)
+        return f"{path} defines no {contract}: one class in it must descend from {above}{instead}"
     return f"{path} defines {len(classes)} of the kind {contract} ({', '.join(classes)}): keep one per file"
 
 

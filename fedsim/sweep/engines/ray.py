@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Self
 
 from fedsim.core import kernels
-from fedsim.core.errors import UserError
+from fedsim.core.errors import UserError, installing
 from fedsim.core.progress import BEGUN, Progress
 from fedsim.scenario.schema import Point
 from fedsim.sweep.engines.queue import Died, PointJob, Queue
@@ -151,8 +151,7 @@ def loaded() -> Any:
     try:
         import ray
     except ImportError:
-        command = 'pip install "fedgraphsim[ray]", or pip install -e ".[ray]" in a checkout'
-        raise UserError(f"--engine ray needs Ray, which is not installed: {command}") from None
+        raise UserError(f"--engine ray needs Ray, which is not installed: {installing('ray')}") from None
     return ray
 
 

@@ -13,11 +13,11 @@ from fedsim.point.attempt import RunPoint, SummaryRow
 from fedsim.scenario.schema import Point
 from fedsim.sweep.display import Display
 from fedsim.sweep.engines.choose import Engine
-from fedsim.sweep.runner import Sweep
+from fedsim.sweep.runner import Sweep, Watcher
 
 
 @dataclass
-class TrialRunner:
+class TrialRunner(Watcher):
     """The folder of trials, the text of their scenario, and the display of their progress.
 
     It is the watcher of the search's sweeps, and forwards what concerns the search as a whole.

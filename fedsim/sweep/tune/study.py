@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 from fedsim.core import seeds
-from fedsim.core.errors import UserError
+from fedsim.core.errors import UserError, installing
 from fedsim.core.span import Span
 from fedsim.point.attempt import SummaryRow
 from fedsim.scenario.part import Part
@@ -127,8 +127,7 @@ def loaded() -> Any:
     try:
         import optuna
     except ImportError:
-        remedy = 'pip install "fedgraphsim[tune]", or pip install -e ".[tune]" in a checkout'
-        raise UserError(f"--tune needs Optuna, which is not installed: {remedy}") from None
+        raise UserError(f"--tune needs Optuna, which is not installed: {installing('tune')}") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 
