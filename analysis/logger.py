@@ -55,8 +55,7 @@ def build(name: str, to: str | None = None) -> Logger:
     module = importlib.import_module(f"analysis.loggers.{name}")
     kind: type[Logger] = getattr(module, name.capitalize())
     if kind.needs and find_spec(kind.needs) is None:
-        remedy = installing(kind.needs)
-        raise LogError(f"--log {name} needs the package {kind.needs}, which is not installed: {remedy}")
+        raise LogError(f"--log {name} needs {kind.needs}, which is not installed: {installing(kind.needs)}")
     return kind(to)
 
 

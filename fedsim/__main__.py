@@ -53,6 +53,8 @@ def main(words: Sequence[str] | None = None) -> int:
 def command(given: argparse.Namespace) -> int:
     """Do what the parsed arguments ask for.  Raises UserError for a mistake in them or in the scenario."""
     console = terminal.console(stderr=given.json)
+    if given.json and (given.init or given.tried or given.tune):
+        raise UserError("--json is for --list, --dry-run, --explain and runs: leave it out")
     if given.schema:
         print(json.dumps(Scenario.model_json_schema(), indent=2, ensure_ascii=False))
         return 0
@@ -67,8 +69,6 @@ def command(given: argparse.Namespace) -> int:
     if given.tried is not None:
         return try_out(given, console)
     if given.init is not None:
-        if given.json:
-            raise UserError("--json is for --list, --dry-run and runs; --init writes files: leave --json out")
         console.print(starter.write(given.init, given.study or "algorithm"), soft_wrap=True)
         return 0
     if given.study:
@@ -80,7 +80,10 @@ def command(given: argparse.Namespace) -> int:
         raise UserError(
             "name a scenario file, as in: python -m fedsim scenarios/sparse_clients.yaml (or try --demo; see --help)"
         )
-    refuse_what_excludes(given)
+    if given.tune_lr and not given.tune:
+        raise UserError("--tune-lr says what else --tune N searches; give both, or leave it out")
+    if given.tune and (given.trace or given.log):
+        raise UserError("--trace and --log record the runs of a scenario, --tune searches for others; give one of them")
     scenario, document = yaml_file.load(given.scenario, given.set)
     points = check.planned(scenario, document, given.no_plugins)
     check.hold(points, document, whole=True)
@@ -96,29 +99,13 @@ def command(given: argparse.Namespace) -> int:
         return do(given, scenario, document, points, console)
 
 
-def refuse_what_excludes(given: argparse.Namespace) -> None:
-    """Raise UserError for flags that exclude each other."""
-    chosen = [flag for flag, value in (("--dry-run", given.dry_run), ("--explain", given.explain)) if value]
-    if len(chosen) > 1:
-        raise UserError("--dry-run and --explain cannot be combined; give one of them")
-    if given.json and (given.explain or given.tune):
-        raise UserError("--json is for --list, --dry-run and runs; --explain and --tune are made to be read")
-    if given.tune and chosen:
-        raise UserError(f"{chosen[0]} shows the runs of a scenario, --tune searches for others; give one of them")
-    if given.tune_lr and not given.tune:
-        raise UserError("--tune-lr says what else --tune N searches; give both, or leave it out")
-    if given.tune and (given.trace or given.log):
-        raise UserError("--trace and --log record the runs of a scenario, --tune searches for others; give one of them")
-
-
 def try_out(given: argparse.Namespace, console: Console) -> int:
     """Try an algorithm and return the exit code."""
     from fedsim.trial import command
 
     others = {
-        "a scenario": given.scenario, "--set": given.set, "--dry-run": given.dry_run, "--explain": given.explain,
-        "--tune": given.tune, "--trace": given.trace, "--log": given.log, "--out": given.out,
-        "--json": given.json,
+        "a scenario": given.scenario, "--set": given.set, "--trace": given.trace, "--log": given.log,
+        "--out": given.out,
     }  # fmt: skip
     if given.no_plugins:
         raise UserError("--try runs the algorithm's code, which --no-plugins forbids; give one of them")
@@ -138,7 +125,10 @@ def explain(
     data = data_folder(given.data)
     for note in [*check.notes(points), *check.check_data(points, document, data, keep=True)]:
         console.print(note, soft_wrap=True)
-    explanation.explain(console, scenario, points, data, given.verbose)
+    if given.json:
+        print(as_json.text(explanation.estimates(points, data, given.verbose)))
+    else:
+        explanation.explain(console, scenario, points, data, given.verbose)
     return 0
 
 

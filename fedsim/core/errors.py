@@ -8,6 +8,8 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 LONGEST = 200  # characters of a quoted text or a word in a message
 LONGEST_LINE = 10 * LONGEST
@@ -55,6 +57,14 @@ class ScenarioError(UserError):
 def installing(extra: str) -> str:
     """Return the command that installs an extra of fedsim."""
     return f'pip install "fedgraphsim[{extra}]", or pip install -e ".[{extra}]" in a checkout'
+
+
+def required(module: str, what: str, extra: str) -> Any:
+    """Import and return the module of an extra.  Raises UserError, which begins with `what` needs it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise UserError(f"{what}, which is not installed: {installing(extra)}") from None
 
 
 def not_installed(error: ModuleNotFoundError) -> str:

@@ -7,13 +7,12 @@ disjoint sets of nodes; edges between clients are lost, and no node is shared.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
-from fedsim.core.errors import Problem, ScenarioError, installing
+from fedsim.core.errors import Problem, ScenarioError, UserError, required
 from fedsim.data.colearn.follow import names
 from fedsim.data.graph import Graph, induced, part
 from fedsim.data.time.temporal import owners_of
@@ -97,10 +96,9 @@ def library(module: str, package: str, extra: str) -> Any:
     are built, so that the error comes before a run.
     """
     try:
-        return import_module(module)
-    except ImportError:
-        lacks = f"needs {package}, which is not installed: {installing(extra)}"
-        raise ValueError(f"{lacks}, or take the partition 'louvain' with python-louvain") from None
+        return required(module, f"needs {package}", extra)
+    except UserError as error:
+        raise ValueError(f"{error}, or take the partition 'louvain' with python-louvain") from None
 
 
 def require(nodes: int, clients: int, least: int = 1) -> None:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -63,6 +64,11 @@ class Preview:
         before = self._moved(came, float(self.updates["time"].iloc[half]))
         more = (1 - self.share) / (self.share - self.shares[half])
         return {name: value + (value - before[name]) * more for name, value in whole.items()}
+
+    def plain(self) -> dict[str, Any]:
+        """Return the number of updates, the clients asked for each, the first's seconds, and the totals."""
+        first = self.seconds[0] if self.seconds else None
+        return {"updates": len(self.seconds), "asked": self.asked, "first": first, "run": self.totals()}
 
     def _moved(self, came: pd.DataFrame, end: float) -> dict[str, float]:
         """Return the seconds up to `end`, and the bytes that came until then."""

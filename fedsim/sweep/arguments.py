@@ -102,12 +102,12 @@ def parser() -> argparse.ArgumentParser:
         help="refuse parts that are not fedsim's own, for an untrusted scenario: a part's name is a module, whose "
         "code runs (docs/security.md)")  # fmt: skip
 
-    add = parser.add_argument_group("look before you run").add_argument
+    add = parser.add_argument_group("instead of running, one of these").add_mutually_exclusive_group().add_argument
     add("--dry-run", action="store_true",
         help="check the scenario; print its runs (of many: their axes) and the first one in full")  # fmt: skip
     add("--explain", action="store_true", help="describe what would run; estimate bytes and times of the first rounds")
-    add("-v", "--verbose", action="store_true", help="with --dry-run: a row for every run, and each in full; with "
-        "--explain: every condition and all options")  # fmt: skip
+    add("--tune", type=_count("trials"), metavar="N",
+        help="run N trials for each algorithm and write the best options as a scenario")  # fmt: skip
     add("--list", nargs="*", metavar=("KIND", "NAME"),
         help=f"list the parts that scenarios can name ({KINDS}), those of a KIND, or the options of NAME")  # fmt: skip
     add("--try", nargs="+", dest="tried", metavar=("ALGORITHM", "KEY=VALUE"),
@@ -115,12 +115,18 @@ def parser() -> argparse.ArgumentParser:
         "file, and its options")  # fmt: skip
     add("--init", type=Path, metavar="FOLDER", help="write a scenario, a table of clients and an algorithm to start "
         "from into a new folder")  # fmt: skip
-    add("--with", choices=[*STUDIES], dest="study",
-        help="with --init: a study of an algorithm of your own, as by default, or of a torch module")  # fmt: skip
-    add("--json", action="store_true", help="print one JSON document for programs, of --list, --dry-run or the runs; "
-        "all else goes to the standard error")  # fmt: skip
     add("--schema", action="store_true", help="print the JSON schema of scenario files")
     add("--version", action="version", version=f"fedsim {__version__}")
+
+    add = parser.add_argument_group("with these").add_argument
+    add("-v", "--verbose", action="store_true", help="with --dry-run: a row for every run, and each in full; with "
+        "--explain: every condition and all options")  # fmt: skip
+    add("--tune-lr", action="store_true",
+        help="with --tune: the clients' learning rate too, from a tenth of training.lr to ten times it")  # fmt: skip
+    add("--with", choices=[*STUDIES], dest="study",
+        help="with --init: a study of an algorithm of your own, as by default, or of a torch module")  # fmt: skip
+    add("--json", action="store_true", help="print one JSON document for programs, of --list, --dry-run, --explain "
+        "or the runs; all else goes to the standard error")  # fmt: skip
 
     add = parser.add_argument_group("where and how runs are simulated").add_argument
     add("--jobs", "--workers", type=_count("processes"), metavar="N",
@@ -135,10 +141,6 @@ def parser() -> argparse.ArgumentParser:
     add("--gpus-per-run", type=_gpus, metavar="N", help="with --engine ray: the GPUs of each run, such as 0.25")
 
     add = parser.add_argument_group("more than runs").add_argument
-    add("--tune", type=_count("trials"), metavar="N",
-        help="run N trials for each algorithm and write the best options as a scenario")  # fmt: skip
-    add("--tune-lr", action="store_true",
-        help="with --tune: the clients' learning rate too, from a tenth of training.lr to ten times it")  # fmt: skip
     add("--trace", action="store_true", help="write each run's timeline too: trace.json.gz, for ui.perfetto.dev")
     add("--log", action="append", default=[], choices=LOGGERS, help="also log finished runs with this tool")
     add("--log-to", metavar="URI", help="with --log mlflow: the tracking URI (default: mlflow.db among the results)")

@@ -2,9 +2,10 @@
 
     --list [KIND [NAME ...]]    a list of parts: kind, name, description, source, options (null but for those named)
     SCENARIO --dry-run          the runs: id, axes, and the scenario with every default written out
+    SCENARIO --explain          what is estimated of each condition: seconds, bytes, clients asked
     SCENARIO                    the folder, the report (null without one), and the rows of summary.csv
 
-Numbers that are missing are null.  Not covered: --explain and --tune, which are made to be read.
+Numbers that are missing are null.  Not covered: --tune, which is made to be read.
 """
 
 import json

@@ -46,13 +46,20 @@ def explain(console: Console, scenario: Scenario, points: Sequence[Point], data_
     """Print what will run and what it will cost.  Raises UserError if a run would refuse the scenario."""
     for title, text in words(scenario, points, every):
         terminal.show(console, wrapped(f"{title:<11} {text}", console.width, hanging=" " * 14))
-    known = conditions(points)
-    chosen = known if every else spread(known, MOST)
-    few = "all" if len(chosen) == len(known) else f"{len(chosen)} of {len(known)} (all: -v)"
+    chosen, known = examined(points, every), len(conditions(points))
+    few = "all" if len(chosen) == known else f"{len(chosen)} of {known} (all: -v)"
     notes = [line for note in NOTES for line in wrapped(note, console.width)]
     terminal.show(console, ["", *notes, "", f"Conditions shown: {few}"])
-    previews = [(point, _seen(point, data_root)) for point in chosen]
+    previews = [(point, seen(point, data_root)) for point in chosen]
     terminal.show(console, table(previews, console.width, console.encoding))
+
+
+def estimates(points: Sequence[Point], data_root: Path, every: bool) -> dict[str, Any]:
+    """Return what is known of the conditions that are shown, and how many there are."""
+    shown = [(point, seen(point, data_root)) for point in examined(points, every)]
+    known = [{"axes": point.axes, "note": noted(one)} | (one.plain() if isinstance(one, Preview) else {})
+             for point, one in shown]  # fmt: skip
+    return {"conditions": known, "of": len(conditions(points))}
 
 
 def words(scenario: Scenario, points: Sequence[Point], every: bool = False) -> Iterator[tuple[str, str]]:
@@ -76,6 +83,12 @@ def conditions(points: Sequence[Point]) -> list[Point]:
     return [*first.values()]
 
 
+def examined(points: Sequence[Point], every: bool) -> list[Point]:
+    """Return the conditions that are examined."""
+    known = conditions(points)
+    return known if every else spread(known, MOST)
+
+
 def spread(conditions: Sequence[Point], most: int) -> list[Point]:
     """Return at most `most` conditions, in the grid's order, that show each value of each axis about equally often."""
     shown: Counter[tuple[str, str]] = Counter()
@@ -87,28 +100,28 @@ def spread(conditions: Sequence[Point], most: int) -> list[Point]:
     return [point for point in conditions if point in chosen]
 
 
-def table(seen: Sequence[tuple[Point, Preview | str]], width: int, encoding: str = "utf-8") -> Iterator[str]:
+def table(previews: Sequence[tuple[Point, Preview | str]], width: int, encoding: str = "utf-8") -> Iterator[str]:
     """Yield one line per condition: the updates seen, the clients asked for each, and the totals of the run.
 
     Axes with one value, and columns that are the same in every line, share a line above.
     """
-    varying = [axis for axis, _ in _values(seen[0][0]) if len({str(point.axes[axis]) for point, _ in seen}) > 1]
-    rows = [_cells(estimate) for _, estimate in seen]
-    shown = [row for row, (_, estimate) in zip(rows, seen, strict=True) if isinstance(estimate, Preview)]
+    varying = [axis for axis, _ in _values(previews[0][0]) if len({str(point.axes[axis]) for point, _ in previews}) > 1]
+    rows = [_cells(estimate) for _, estimate in previews]
+    shown = [row for row, (_, estimate) in zip(rows, previews, strict=True) if isinstance(estimate, Preview)]
     same = [head for head in HEADS if len(shown) > 1 and len({row[head] for row in shown}) == 1]
     empty = [head for head in HEADS if shown and all(row[head] in (NONE, size(0)) for row in shown)]
     if shared := [f"{head} {shown[0][head]}" for head in same if head not in empty]:
         yield from wrapped(f"The same everywhere: {', '.join(shared)}", width, hanging="  ")
     heads = [head for head in HEADS if head not in (*same, *empty)]
     cells = []
-    for (point, _), row in zip(seen, rows, strict=True):
+    for (point, _), row in zip(previews, rows, strict=True):
         label = ", ".join(f"{short(axis)} {point.axes[axis]}" for axis in varying) or name(dict(_values(point)))
         cells.append([writable(cell, encoding) for cell in (label, *(row[head] for head in heads))])
     head, *lines = terminal.layout(["condition", *heads], cells, width)
     yield from head
-    for body, (_, estimate) in zip(lines, seen, strict=True):
+    for body, (_, estimate) in zip(lines, previews, strict=True):
         yield from body
-        if note := estimate if isinstance(estimate, str) else _note(estimate):
+        if note := noted(estimate):
             yield from wrapped(note, width, "  ")
 
 
@@ -125,8 +138,10 @@ def _cells(estimate: Preview | str) -> dict[str, str]:
     return dict(zip(HEADS, [updates, f"{fmean(estimate.asked):.4g}", duration(seen[0]), run, *moved], strict=True))
 
 
-def _note(seen: Preview) -> str:
+def noted(seen: Preview | str) -> str:
     """Return what a point's line does not say: why there is no update, or how much of the run was seen; else ""."""
+    if isinstance(seen, str):
+        return seen
     if not seen.seconds:
         return f"no update: {seen.why}"
     if seen.first_exchange:
@@ -136,7 +151,8 @@ def _note(seen: Preview) -> str:
     return ""
 
 
-def _seen(point: Point, data_root: Path) -> Preview | str:
+def seen(point: Point, data_root: Path) -> Preview | str:
+    """Return the preview of a point, or why there is none."""
     try:
         return preview(point.scenario, data_root)
     except UnknownSizeError as error:

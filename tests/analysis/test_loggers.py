@@ -114,7 +114,7 @@ def test_a_missing_package_is_one_message_before_anything_runs(name, call, tmp_p
     code, _, told = call("scenario.yaml", "--log", name)
     assert code == 2
     mend = f'pip install "fedgraphsim[{name}]", or pip install -e ".[{name}]" in a checkout'
-    assert told == f"fedsim: --log {name} needs the package {name}, which is not installed: {mend}\n"
+    assert told == f"fedsim: --log {name} needs {name}, which is not installed: {mend}\n"
     assert [path.name for path in tmp_path.iterdir()] == ["scenario.yaml"]
 
 

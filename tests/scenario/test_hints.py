@@ -71,9 +71,10 @@ def test_a_scenario_that_lies_among_the_scenarios_is_found(call, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--dry-run", "--explain"], "give one of them"),
-        (["--tune", "2", "--dry-run"], "--dry-run shows the runs of a scenario, --tune searches for others"),
-        (["--tune", "2", "--explain"], "--explain shows the runs of a scenario, --tune searches for others"),
+        (["--dry-run", "--explain"], "argument --explain: not allowed with argument --dry-run"),
+        (["--tune", "2", "--dry-run"], "argument --dry-run: not allowed with argument --tune"),
+        (["--tune", "2", "--explain"], "argument --explain: not allowed with argument --tune"),
+        (["--list", "--init", "study"], "argument --init: not allowed with argument --list"),
         (["--tune", "2", "--trace"], "--trace and --log record the runs of a scenario"),
     ],
 )

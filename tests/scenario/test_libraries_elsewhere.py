@@ -118,6 +118,8 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.startswith(("mylab", "algorithms.own.lab"))]:
+        monkeypatch.delitem(sys.modules, name)  # another test's
     return tmp_path
 
 

@@ -146,9 +146,9 @@ def call(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--gpus-per-run", "0.25"], "fedsim: --gpus-per-run: the local engine does not assign GPUs"),
+        (["--gpus-per-run", "0.25"], "fedsim: --gpus-per-run: local workers share the GPUs"),
         (["--ray-address", "auto"], "fedsim: --ray-address has no effect with the local engine"),
-        (["--tune", "2", "--gpus-per-run", "1"], "fedsim: --gpus-per-run: the local engine does not assign GPUs"),
+        (["--tune", "2", "--gpus-per-run", "1"], "fedsim: --gpus-per-run: local workers share the GPUs"),
         (["--engine", "ray", "--gpus-per-run", "1.5"], "'1.5' is neither a fraction of a GPU"),
         (["--engine", "ray", "--gpus-per-run", "0"], "'0' is neither a fraction of a GPU"),
         (["--engine", "ray", "--gpus-per-run", "all"], "'all' is neither a fraction of a GPU"),

@@ -13,6 +13,7 @@ Not checked: what other seeds draw, such as a client that is left without nodes.
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -248,7 +249,5 @@ def _look(scenario: Scenario, root: Path, keep: bool) -> str:
 
 
 def _forget() -> None:
-    import sys
-
     if prepared := sys.modules.get("fedsim.point.build.prepared"):  # not there where nothing is learned
         prepared.periods_of.cache_clear()

@@ -18,10 +18,7 @@ def choose(given: Namespace, runs: int | None = None) -> Engine:
     if given.engine == "ray":
         return Ray(given.jobs, given.ray_address, given.gpus_per_run or 0.0, not given.no_plugins)
     if given.gpus_per_run is not None:
-        raise UserError(
-            "--gpus-per-run: the local engine does not assign GPUs; its workers share those available; leave it out, "
-            "or give --engine ray"
-        )
+        raise UserError("--gpus-per-run: local workers share the GPUs there are; leave it out, or give --engine ray")
     if given.ray_address is not None:
         raise UserError("--ray-address has no effect with the local engine; leave it out, or give --engine ray")
     most = given.jobs or os.cpu_count() or 1

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Self
 
 from fedsim.core import kernels
-from fedsim.core.errors import UserError, installing
+from fedsim.core.errors import UserError, required
 from fedsim.core.progress import BEGUN, Progress
 from fedsim.scenario.schema import Point
 from fedsim.sweep.engines.queue import Died, PointJob, Queue
@@ -148,11 +148,7 @@ class Reports:
 
 def loaded() -> Any:
     """Return the module `ray`.  Raises UserError if it is not installed."""
-    try:
-        import ray
-    except ImportError:
-        raise UserError(f"--engine ray needs Ray, which is not installed: {installing('ray')}") from None
-    return ray
+    return required("ray", "--engine ray needs Ray", "ray")
 
 
 def _run(job: PointJob, point: Point, reports: Any) -> Any:

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 from fedsim.core import seeds
-from fedsim.core.errors import UserError, installing
+from fedsim.core.errors import required
 from fedsim.core.span import Span
 from fedsim.point.attempt import SummaryRow
 from fedsim.scenario.part import Part
@@ -124,10 +124,7 @@ class Proposals:
 
 def loaded() -> Any:
     """Return Optuna, quiet.  Raises UserError if it is not installed."""
-    try:
-        import optuna
-    except ImportError:
-        raise UserError(f"--tune needs Optuna, which is not installed: {installing('tune')}") from None
+    optuna = required("optuna", "--tune needs Optuna", "tune")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 
