@@ -7,7 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [
     str(HERE.parent),  # this checkout, whatever is installed
-    str(HERE / "_extensions"),  # reference.py, which writes the tables of the reference pages
+    str(HERE / "_extensions"),  # the tables of the reference pages, and what the theme leaves out
 ]
 
 project = "fedsim"
@@ -17,6 +17,7 @@ release = version_of("fedgraphsim")
 
 extensions = [
     "myst_parser",
+    "reachable",
     "reference",
     "sphinx.ext.autodoc",
     "sphinx.ext.intersphinx",

@@ -1,6 +1,7 @@
 """The site's own parts: what its directives write, what its archive begins with, and numbers that two pages share."""
 
 import re
+import subprocess
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -124,3 +125,21 @@ def test_a_file_that_is_copied_has_no_name_of_a_page():
     for name in yaml.safe_load(listed):
         assert (DOCS / name).is_file()
         assert not (DOCS / name).with_suffix(".md").exists(), f"the site's own page would hide {name}"
+
+
+def test_code_and_tables_are_reached_by_key_and_captions_have_a_rank(tmp_path):
+    pytest.importorskip("sphinx", reason="needs the extra docs")
+    conf = f"import sys; sys.path.insert(0, {str(DOCS / '_extensions')!r})"
+    (tmp_path / "conf.py").write_text(f"{conf}; extensions = ['reachable']; html_theme = 'furo'")
+    table = "=== ===\na   b\n=== ===\n1   2\n=== ===\n"
+    (tmp_path / "index.rst").write_text(
+        f"One\n===\n\n.. toctree::\n   :caption: Some\n\n   two\n\n::\n\n   code\n\n{table}"
+    )
+    (tmp_path / "two.rst").write_text("Two\n===\n")
+    words = [sys.executable, "-m", "sphinx", "-Wq", str(tmp_path), str(tmp_path / "site")]
+    subprocess.run(words, check=True, capture_output=True)
+    page = (tmp_path / "site" / "index.html").read_text("utf-8")
+    assert page.count('<pre tabindex="0">') == 1
+    assert page.count('<div tabindex="0" class="table-wrapper') == 1
+    assert re.findall(r"<(?:pre|div class=.table-wrapper)>", page) == []
+    assert 'role="heading" aria-level="2"><span class="caption-text">Some' in page
