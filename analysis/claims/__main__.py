@@ -22,7 +22,7 @@ EXAMPLES = """examples:
   {prog} --rerun scaffold_drift/all_ten_0_1_scaffold/after_40
       run its command, and say whether the recorded value is within its interval
   {prog} --write
-      write the tables of docs/reproduction.md and README.md anew
+      write the tables of README and of the documents anew
   {prog} --record runs/sparse_clients --write
       take README's table from these results, and write it there
 
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
     terminal.prepare()
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="The measured numbers of docs/reproduction.md and README.md.",
+        description="The measured numbers of README and of the documents.",
         epilog=EXAMPLES.format(prog=prog),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
     parser.add_argument("--rerun", metavar="NAME", help="run a claim's command and compare")
     parser.add_argument("--out", type=Path, metavar="DIR", help="with --rerun: its runs (default: runs/claims/NAME)")
     parser.add_argument("--record", type=Path, metavar="RESULTS", help="take README's table from finished results")
-    parser.add_argument("--write", action="store_true", help="write the tables of docs/reproduction.md and README.md")
+    parser.add_argument("--write", action="store_true", help="write the tables of all pages")
     options = parser.parse_args(arguments)
     return exit_code("claims", partial(_done, options), "the same command begins anew")
 

@@ -68,7 +68,6 @@ class Table:
     rows: Sequence[Row]
     scenario: str | None = None  # None: no command is known
     set: Sequence[str] = ()
-    page: str = "docs/reproduction.md"  # where it stands
     labels: int = 1  # leading columns that name the row
     note: str = ""
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from analysis.claims.file import ClaimsError, Table
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = "docs/reproduction.md"
 END = "<!-- end of claims -->"
 MARKED = re.compile(rf"<!-- claims: (\S+) -->\n(.*?){re.escape(END)}", re.DOTALL)
 
@@ -26,26 +25,38 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
-def generated(text: str, tables: Sequence[Table], page: str = PAGE) -> str:
+def pages() -> list[Path]:
+    """Return the pages that may have such tables: README and the documents."""
+    return [ROOT / "README.md", *(path for path in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in path.parts)]
+
+
+def generated(text: str, tables: Sequence[Table]) -> str:
     """Return the text of a page with every marked table written anew.
 
-    Raise ClaimsError where a mark names no table of the page, and where such a table has no mark.
+    Raise ClaimsError where a mark names no table.
     """
-    known = {table.table: table for table in tables if table.page == page}
-    marked = [match[1] for match in MARKED.finditer(text)]
-    for name in marked:
-        if name not in known:
-            raise ClaimsError(f"{page} has a mark for the table {name!r}, of which analysis/claims.yaml knows nothing")
-    for name in known:
-        if marked.count(name) != 1:
-            raise ClaimsError(f"{page} must have one mark '<!-- claims: {name} -->', and has {marked.count(name)}")
+    known = {table.table: table for table in tables}
+    if unknown := [name for name in marks(text) if name not in known]:
+        raise ClaimsError(f"there is a mark for the table {unknown[0]!r}, of which analysis/claims.yaml knows nothing")
     return MARKED.sub(lambda match: f"<!-- claims: {match[1]} -->\n{table_text(known[match[1]])}{END}", text)
 
 
+def marks(text: str) -> list[str]:
+    """Return the names of the tables that a text has marks for."""
+    return [match[1] for match in MARKED.finditer(text)]
+
+
 def write(tables: Sequence[Table]) -> list[Path]:
-    """Write the tables of all pages anew; return the pages.  Raise ClaimsError as `generated` does, writing nothing."""
-    pages = {ROOT / name: name for name in dict.fromkeys(table.page for table in tables)}
-    texts = {path: generated(path.read_text(encoding="utf-8"), tables, name) for path, name in pages.items()}
-    for path, text in texts.items():
+    """Write the tables of all pages anew; return the pages.
+
+    Raise ClaimsError where a mark names no table, or a table has not one mark; then nothing is written.
+    """
+    texts = {path: text for path in pages() if marks(text := path.read_text(encoding="utf-8"))}
+    found = [name for text in texts.values() for name in marks(text)]
+    if wrong := [table.table for table in tables if found.count(table.table) != 1]:
+        raise ClaimsError(
+            f"one page must have one mark '<!-- claims: {wrong[0]} -->'; there are {found.count(wrong[0])}"
+        )
+    for path, text in {path: generated(text, tables) for path, text in texts.items()}.items():
         path.write_text(text, encoding="utf-8")
     return [*texts]

@@ -21,7 +21,7 @@ from analysis.read.load import load
 from analysis.statistics.answer import NOBODY, races
 from analysis.statistics.significance import Comparison
 
-TABLE, SCENARIO, PAGE = "sparse_clients", "scenarios/sparse_clients.yaml", "README.md"
+TABLE, SCENARIO = "sparse_clients", "scenarios/sparse_clients.yaml"
 DOWN, ACROSS = "protocol.participation", "network.latency"
 END = "highest at the end"
 
@@ -62,8 +62,7 @@ def _entry(run: Path) -> dict[str, Any]:
         rows.append({"cells": cells, "set": [f"grid.{DOWN}=[{row}]"], "cell_set": sets})
     interval = "none of its own: a number holds within that of the rerun"
     return {
-        "table": TABLE, "page": PAGE, "scenario": SCENARIO, "seeds": "five", "interval": interval, "columns": columns,
-        "rows": rows,
+        "table": TABLE, "scenario": SCENARIO, "seeds": "five", "interval": interval, "columns": columns, "rows": rows,
     }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from analysis.claims.record import record
 from analysis.statistics.intervals import t_interval
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = ["docs/reproduction.md", "README.md", "docs/own_model.md"]
+REPRODUCED = sorted((ROOT / "docs" / "reproduction").glob("*.md"))
 SMALL = """
 - table: small
   scenario: scenarios/small.yaml
@@ -42,22 +42,22 @@ def small(tmp_path, text=SMALL):
     return read(path)
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_the_tables_of_the_pages_are_those_written_from_the_file(name):
-    text = (ROOT / name).read_text(encoding="utf-8")
-    assert page.generated(text, read(), name) == text
+def test_the_tables_of_the_pages_are_those_written_from_the_file():
+    texts = {path: path.read_text(encoding="utf-8") for path in page.pages()}
+    assert {path: page.generated(text, read()) for path, text in texts.items()} == texts
+    assert sorted(name for text in texts.values() for name in page.marks(text)) == sorted(one.table for one in read())
 
 
 def test_every_number_of_the_result_in_readme_is_a_claim():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = text[text.index("It asks:") : text.index("The report with all charts is")]
+    block = text[text.index("It asks:") : text.index("The report is `runs/")]
     raw = yaml.safe_load((ROOT / "scenarios" / "sparse_clients.yaml").read_text(encoding="utf-8"))
     asked = [100 * raw["measure"]["target"], raw["protocol"]["rounds"], raw["clients"]["count"]]
     asked += [100 * share for share in raw["grid"]["protocol.participation"]]
     prose = page.MARKED.sub("", block)
     assert prose != block, "the table of claims is missing"
     assert {float(number) for number in re.findall(r"\d+(?:\.\d+)?", prose)} <= {*map(float, asked)}
-    (table,) = [table for table in read() if table.page == "README.md"]
+    (table,) = [table for table in read() if table.table in page.marks(text)]
     cells = [cell for row in table.rows for cell in row.cells[1:]]
     numbers = [number for cell in cells for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?", cell)]
     made = claims([table])
@@ -65,15 +65,19 @@ def test_every_number_of_the_result_in_readme_is_a_claim():
     assert all(claim.metric and claim.command for claim in made)  # and each can be rerun
 
 
-def test_every_table_of_the_page_is_written_from_the_file():
-    text = (ROOT / page.PAGE).read_text(encoding="utf-8")
-    assert not re.search(r"^\|", page.MARKED.sub("", text), re.MULTILINE)
+@pytest.mark.parametrize("path", [ROOT / "docs" / "reproduction.md", *REPRODUCED], ids=lambda path: path.stem)
+def test_every_table_of_the_page_is_written_from_the_file(path):
+    assert not re.search(r"^\|", page.MARKED.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
 
 
-def test_a_mark_without_a_table_and_a_table_without_a_mark_are_refused(tmp_path):
+def test_a_mark_without_a_table_and_a_table_without_a_mark_are_refused(tmp_path, monkeypatch):
     tables = small(tmp_path)
-    with pytest.raises(ClaimsError, match=r"one mark .*small"):
-        page.generated("prose", tables)
+    for text in ("prose", 2 * f"<!-- claims: small -->\n{page.END}\n"):
+        (tmp_path / "README.md").write_text(text)
+        monkeypatch.setattr(page, "ROOT", tmp_path)
+        with pytest.raises(ClaimsError, match=rf"one mark .*small.*; there are {text.count('small')}"):
+            page.write(tables)
+        assert (tmp_path / "README.md").read_text() == text
     marked = f"before\n<!-- claims: small -->\nanything\n{page.END}\nafter"
     written = page.generated(marked, tables)
     assert written.startswith("before\n<!-- claims: small -->\n| method |")
@@ -207,7 +211,7 @@ def test_the_table_of_readme_is_taken_from_a_run(tmp_path):
     for _ in range(2):  # the second time it replaces the first
         record(folder, path)
     table, other = sorted(read(path), key=lambda one: one.table, reverse=True)
-    assert (table.table, table.page, other.table) == ("sparse_clients", "README.md", "small")
+    assert (table.table, other.table) == ("sparse_clients", "small")
     frame = pd.read_csv(folder / "summary.csv", keep_default_na=True)
     for claim in claims([table]):
         chosen = dict(option.removeprefix("grid.").split("=") for option in claim.options)

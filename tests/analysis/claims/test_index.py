@@ -7,14 +7,14 @@ import pytest
 
 from analysis.claims.file import claims, read
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/reproduction.md").read_text("utf-8")
+FOLDER = Path(__file__).resolve().parents[3] / "docs" / "reproduction"
 PUBLISHED = {"POWER": (5, 7), "FedDGL": (3, 2), "DG-CoLearn": (10, 14)}  # how many tables and figures
 VERDICTS = ("reproduced", "contradicted", "partly", "not run", "not possible", "no result")
 OTHERS = (
-    "### β chosen on validation data",
-    "### Tuned on validation data",
-    "### One exchange or many",
-    "### Center-Shifting",
+    "## β chosen on validation data",
+    "## Tuned on validation data",
+    "## One exchange or many",
+    "## Center-Shifting",
 )
 
 
@@ -55,13 +55,13 @@ def test_verdicts_are_of_six_kinds_and_say_why(rows):
 
 
 def test_every_section_with_numbers_of_the_four_papers_is_linked(rows):
-    linked = {anchor for cells in rows for anchor in re.findall(r"\(#([^)]*)\)", cells[4])}
-    part = PAGE[PAGE.index("## POWER (") : PAGE.index("## SCAFFOLD (")]
-    for section in re.split(r"\n(?=###? )", part):
-        title = section.partition("\n")[0]
-        if "<!-- claims: " in section and title not in OTHERS:
-            anchor = re.sub(r"[^\w\- ]", "", title.lstrip("# ").lower()).replace(" ", "-")
-            assert anchor in linked, title
+    linked = {link for cells in rows for link in re.findall(r"\(reproduction/([^)]*)\)", cells[4])}
+    for page in ("power", "dg_colearn", "feddgl", "ghost"):
+        for section in re.split(r"\n(?=## )", (FOLDER / f"{page}.md").read_text("utf-8")):
+            title = section.partition("\n")[0]
+            if "<!-- claims: " in section and title not in OTHERS:
+                anchor = re.sub(r"[^\w\- ]", "", title.lstrip("# ").lower()).replace(" ", "-")
+                assert (f"{page}.md#{anchor}" if title.startswith("## ") else f"{page}.md") in linked, title
 
 
 def test_it_holds_no_number_of_ours():
