@@ -41,7 +41,7 @@ class Column:
 
     head: str
     printed: bool = False  # published numbers, not ours
-    metrics: Sequence[str] = ()  # of the numbers in a cell, in their order
+    metrics: Sequence[str] = ()  # of the numbers in a cell, in their order; {model} stands for the row's
     less: str | None = None  # the row that the numbers are differences to, if they are
     set: Sequence[str] = ()
     judged: bool = True  # whether printed numbers and verdicts are about it
@@ -55,6 +55,7 @@ class Row:
     set: Sequence[str] = ()
     cell_set: Mapping[str, Sequence[str]] = field(default_factory=dict)  # further options, by the head of the column
     verdict: str = ""  # how ours relates to the printed number
+    model: str = "global"  # whose scores they are
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class Claim:
     metric: str | None = None
     options: Sequence[str] = ()
     baseline: Sequence[str] | None = None  # the options of what it is the difference to
+    baseline_metric: str | None = None
     printed: str = ""
     verdict: str = ""
     text: str = field(default="", compare=False)
@@ -152,14 +154,13 @@ def of(table: Table) -> Iterator[Claim]:
             if column.printed:
                 printed = cell
             elif place >= table.labels:
-                less = by_label[column.less].set if column.less is not None else None
-                base = [*table.set, *column.set, *less] if less else less
+                less = by_label[column.less] if column.less is not None else None
                 about = (row, printed) if column.judged else (replace(row, verdict=""), "")
-                yield from _claims_of(table, f"{table.table}/{label}/{head}", cell, column, *about, base)
+                yield from _claims_of(table, f"{table.table}/{label}/{head}", cell, column, *about, less)
 
 
 def _claims_of(
-    table: Table, name: str, cell: str, column: Column, row: Row, printed: str, base: Sequence[str] | None
+    table: Table, name: str, cell: str, column: Column, row: Row, printed: str, less: Row | None
 ) -> Iterator[Claim]:
     parts, theirs = cell.replace("**", "").split(" / "), printed.split(" / ")  # the best of a row may be in bold
     matches = [VALUE.match(part) for part in parts]
@@ -168,11 +169,13 @@ def _claims_of(
             continue
         value, spread, low, high = (None if number is None else _number(number) for number in match.groups())
         assert value is not None
-        metric = column.metrics[i] if row.set and base != [] and i < len(column.metrics) else None
+        known = row.set and (less is None or less.set) and i < len(column.metrics)
+        metric, other = (column.metrics[i].format(model=one.model) if known and one else None for one in (row, less))
         yield Claim(
             name if len(parts) == 1 else f"{name}/{slug(metric) if metric else i + 1}",
             table, value, len(match[1].partition(".")[2]), spread, low, high, metric,
-            [*table.set, *column.set, *row.set, *row.cell_set.get(column.head, ())], base,
+            [*table.set, *column.set, *row.set, *row.cell_set.get(column.head, ())],
+            [*table.set, *column.set, *less.set] if less else None, other,
             theirs[i] if len(theirs) == len(parts) else printed, row.verdict, parts[i],
         )  # fmt: skip
 

@@ -45,24 +45,21 @@ def rerun(claim: Claim, out: Path) -> Outcome:
     if claim.metric is None:
         where = f"{claim.command}; how its number is read off is not recorded"
         raise ClaimsError(f"{claim.name} cannot be rerun by name: the command of its table is {where}")
-    own = measured(claim, claim.options, out / "own")
-    if claim.baseline is not None:
-        own = differences(own, measured(claim, claim.baseline, out / "baseline"))
+    own = measured(claim, claim.metric, claim.options, out / "own")
+    if claim.baseline is not None and claim.baseline_metric is not None:
+        own = differences(own, measured(claim, claim.baseline_metric, claim.baseline, out / "baseline"))
     return judged(claim, interval(own, "value"))
 
 
-def measured(claim: Claim, options: Sequence[str], out: Path) -> pd.DataFrame:
+def measured(claim: Claim, metric: str, options: Sequence[str], out: Path) -> pd.DataFrame:
     """Run the scenario with these options; return a row a point, with its replicates and `value`."""
     assert claim.table.scenario is not None
-    assert claim.metric is not None
     given = [part for option in options for part in ("--set", option)]
     command = [sys.executable, "-m", "fedsim", str(ROOT / claim.table.scenario), *given, "--out", str(out)]
     if subprocess.run(command, check=False).returncode:
         raise ClaimsError(f"{claim.name}: the command failed, see above: {' '.join(command)}")
     frame = pd.read_csv(out / "summary.csv")
-    return frame[replicates(frame.columns)].assign(
-        value=[value_of(row, claim.metric, out) for _, row in frame.iterrows()]
-    )
+    return frame[replicates(frame.columns)].assign(value=[value_of(row, metric, out) for _, row in frame.iterrows()])
 
 
 def value_of(row: "pd.Series[Any]", metric: str, out: Path) -> float:

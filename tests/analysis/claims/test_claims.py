@@ -138,6 +138,15 @@ def test_the_options_of_claims_select_points_of_their_scenario(table):
             assert yaml.safe_load(value) is not None
 
 
+def test_a_row_of_another_model_is_held_against_the_other_rows_own(tmp_path):
+    text = SMALL.replace("metrics: [am], less", 'metrics: ["am {model} test"], less').replace(
+        '"7", "+3.25"]}', '"7", "+3.25"], set: [b=4], model: degree}'
+    )
+    less = {claim.name: claim for claim in claims(small(tmp_path, text))}["small/other/am_less"]
+    assert (less.metric, less.options) == ("am degree test", ["a=1", "b=4"])
+    assert (less.baseline_metric, less.baseline) == ("am global test", ["a=1", "b=2"])
+
+
 def test_what_was_chosen_on_validation_data_can_be_rerun_and_reads_no_test_score():
     chosen = [claim for claim in claims(read()) if claim.table.table == "power_beta"]
     assert len(chosen) == 20
