@@ -77,10 +77,7 @@ class FedSD2C(OneUpload):
     server_lr: float = 0.2  # learning rate of the server's SGD
     server_momentum: Fraction = 0.9  # momentum of the server's SGD
 
-    tunes = {
-        "server_lr": Span(1e-3, 0.5, log=True),
-        "latent_lr": Span(1e-3, 0.5, log=True),
-    }
+    tunes = {"server_lr": Span(1e-3, 0.5, log=True), "latent_lr": Span(1e-3, 0.5, log=True)}
 
     @property
     def coder(self) -> "Autoencoder":

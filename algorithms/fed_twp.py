@@ -49,10 +49,7 @@ class FedTWP(FedAvg):
     lambda_loss: float = 1e4  # strength of the importance for the loss, λ_l
     lambda_topology: float = 1e4  # strength of the importance for the attention, λ_t
     beta: float = 0.01  # strength of the gradient norm; `official` ignores it, as the code does
-    tunes = {
-        "lambda_loss": Span(1.0, 1e4, log=True),
-        "lambda_topology": Span(1.0, 1e4, log=True),
-    }
+    tunes = {"lambda_loss": Span(1.0, 1e4, log=True), "lambda_topology": Span(1.0, 1e4, log=True)}
 
     def work(self, job: Job) -> Work:
         """Close the period that has ended, then train near the parameters that mattered in past ones."""

@@ -63,10 +63,7 @@ class LLCG(FedAvg):
     server_lr: float = 1e-2  # γ
     mean: Literal["weighted", "uniform"] = "weighted"  # of the clients' models: by labelled nodes, or all alike
     data: Literal["uploaded", "known"] = "uploaded"  # how the server comes by the whole graph
-    tunes = {
-        "corrections": Span(choices=(1, 2, 5, 10)),
-        "server_lr": Span(1e-4, 1e-1, log=True),
-    }
+    tunes = {"corrections": Span(choices=(1, 2, 5, 10)), "server_lr": Span(1e-4, 1e-1, log=True)}
 
     @property
     def needs(self) -> frozenset[Needs]:  # type: ignore[override]

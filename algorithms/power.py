@@ -63,11 +63,7 @@ class Power(prototypes.Introducing, FedAvg):
     rebuild_steps: Count = 300  # outer L-BFGS steps, of at most 20 iterations, per prototype
     restarts: int = 5  # restarts of a reconstruction that diverged; the official code has none
     neighbours: int = 0  # edges of the buffer graph to the k̄ most similar; 0: only self-loops
-    tunes = {
-        "beta": BETA,
-        "phi": Span(0.0, 0.9, step=0.1),
-        "server_epochs": Span(choices=(3, 5, 10)),
-    }
+    tunes = {"beta": BETA, "phi": Span(0.0, 0.9, step=0.1), "server_epochs": Span(choices=(3, 5, 10))}
 
     @property
     def needs(self) -> frozenset[Needs]:  # type: ignore[override]

@@ -180,6 +180,7 @@ ARRAYS = {
     "nan y": ({"y": np.full(12, np.nan)}, "'y' holds NaN or infinite numbers; labels are whole numbers or texts"),
     "negative y": ({"y": np.full(12, -2)}, "'y' is -2 at row 0; labels count from 0, and -1 means unlabelled"),
     "times": ({"edge_time": np.ones(24)}, r"'edge_time' is unknown .*write ignore: \[edge_time\]"),
+    "long names": ({"features": np.ones((12, 2))}, r"'features' is unknown \(features are x, labels y, edges "),
     "two masks": ({"val_mask": np.ones(12, bool)}, "node .* is in two masks; keep it in one"),
     "short mask": ({"val_mask": np.ones(3, bool)}, r"'val_mask' has the shape \(3,\)"),
     "index mask": ({"val_mask": np.arange(12)}, "'val_mask' .*must be .*of true and false"),
@@ -187,6 +188,13 @@ ARRAYS = {
     "no edge": ({"edge_index": np.array([[1], [1]])}, "no edge joins two different nodes"),
     "no column": ({"x": np.zeros((12, 0))}, "'x' has no column; leave it out"),
 }  # fmt: skip
+
+
+def test_whole_labels_may_be_floats(tmp_path):
+    arrays = own_files.drawn()
+    for name, labels in (("whole", arrays["y"]), ("float", arrays["y"].astype(float))):
+        np.savez(tmp_path / f"{name}.npz", **{**arrays, "y": labels})
+    assert load(file=tmp_path / "float.npz")["y"].equal(load(file=tmp_path / "whole.npz")["y"])
 
 
 @pytest.mark.parametrize("kind", ["npz", "pt"])

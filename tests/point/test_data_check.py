@@ -87,10 +87,12 @@ def test_what_is_hardly_meant_is_noted_once(call, tmp_path, mode):
     edges = np.array([[*range(39)], [*range(1, 40)]])
     np.savez(tmp_path / "one.npz", x=np.ones((40, 3), "f4"), y=np.zeros(40, int), edge_index=edges)
     change = ["--set", "data.dataset={name: file, file: one.npz}", "--set", "network.uplink=1e30 Mbit/s"]
+    change += ["--set", "clients.speed=4e18 FLOP/s"]
     code, out, _ = call("scenario.yaml", *mode, *change, text=TEXT)
     assert code == 0
     assert out.count("data.dataset: 'file' has a single class") == 1
     assert out.count("network.uplink: 1e+36 bit/s is more than any link carries") == 1
+    assert out.count("clients.speed: 4e+18 FLOP/s is more than any client has: is it the right unit?") == 1
 
 
 def test_a_usual_scenario_has_no_notes(call):

@@ -86,6 +86,8 @@ BAD = [
     ("client,uplink_mbps\n0,1\n", "{profile: ltee}", "network.profile", "ltee"),
     ("client,uplink_mbps\n0,1\n", "{uplink: 1 Mbit/s, latency: 1 ms}", "network.downlink", "'downlink_mbps'"),
     ("client,rtt_ms\n0,\n", "{uplink: 1 Mbit/s, downlink: 1 Mbit/s}", "network.latency", "'rtt_ms'"),
+    ("client,rtt_ms\n0,5\n1,\n", "{uplink: 1 Mbit/s, downlink: 1 Mbit/s}", "network.latency",
+     "is missing for client 1; give it, or a value 'rtt_ms' in clients.table"),
     ("client,uplink_mbs\n0,1\n", "{profile: lte}", "clients.table", "line 1: there is no column 'uplink_mbs'"),
     ("client,uplink_mbps\n0,-1\n", "{profile: lte}", "clients.table", "line 2: column 'uplink_mbps'"),
     ("client,loss_up\n0,1\n", "{profile: lte}", "clients.table", "line 2: column 'loss_up'"),

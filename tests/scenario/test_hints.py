@@ -12,6 +12,7 @@ from calling import QUICK, ROOT
     ("flag", "hint"),
     [
         ("rounds=3", "rounds: there is no such key; did you mean protocol.rounds?"),
+        ("protocol_rounds=3", "protocol_rounds: there is no such key; did you mean protocol.rounds?"),
         ("Rounds=3", "did you mean protocol.rounds?"),
         ("latency=3 ms", "did you mean network.latency?"),
         ("lr=0.1", "did you mean training.lr?"),

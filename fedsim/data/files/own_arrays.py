@@ -134,7 +134,8 @@ def raw(
 def refuse_unknown(where: Any, arrays: Arrays, known: Sequence[str]) -> None:
     """Raise UserError, with the remedy, for an array that is none of those known."""
     if odd := [name for name in arrays if name not in known]:
-        message = f"the arrays are {', '.join(known)}; write ignore: [{', '.join(odd)}] to leave it out"
+        meant = f"features are x, labels y, edges edge_index; the arrays are {', '.join(known)}"
+        message = f"{meant}; write ignore: [{', '.join(odd)}] to leave it out"
         raise UserError(f"{where}: {odd[0]!r} is unknown ({message})")
 
 
@@ -210,7 +211,7 @@ def _labels(where: Any, array: Array, nodes: int) -> Array:
     if array.shape != (nodes,):
         message = f"'y' has the shape {array.shape} and must be ({nodes},), a label for each row of 'x'"
         raise UserError(f"{where}: {message}")
-    if array.dtype.kind == "f":
+    if array.dtype.kind == "f" and (array != np.floor(array)).any():
         remedy = "labels are whole numbers or texts; make it whole numbers, -1 for a node without a label"
         raise UserError(f"{where}: 'y' holds {held_by(array)}; {remedy}")
     labels = array if array.dtype.kind == "U" else array.astype(np.int64)

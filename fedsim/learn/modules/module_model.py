@@ -172,5 +172,6 @@ def parts_of(namespace: Mapping[str, Any], module: str, name: str) -> dict[str, 
         return {asked: adopted(namespace[asked])}
     if asked not in classes:
         there = f"; there are {', '.join(defined)}" if defined else ""
-        raise UserError(f"it has no class {asked!r}{there}")
+        other = inspect.isclass(namespace.get(asked))
+        raise UserError(f"{asked} is no torch.nn.Module" if other else f"it has no class {asked!r}{there}")
     return {asked: adopted(classes[asked])}

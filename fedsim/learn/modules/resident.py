@@ -181,11 +181,12 @@ class Resident:
                 shape = tuple(self._sample["x"].shape[1:])
                 name = f"{self.name}.{method or 'forward'}"
                 raise UserError(f"{name} fails on rows of the shape {shape}: {error}") from error
-        if not isinstance(output, Tensor) or output.shape[:1] != self._sample["y"].shape:
-            form = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-            name, rows = f"{self.name}.{method or 'forward'}", len(self._sample["y"])
-            raise UserError(f"{name} must return a row for each of its {rows} rows, not {form}")
-        return output
+        form: Any = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        rows, width = len(self._sample["y"]), self._sizes[1]
+        if form[:1] != (rows,) or (method is None and form not in ((rows, width), (rows,) * (width == 1))):
+            wanted = f"({rows}, {width})" if method is None else f"a row for each of its {rows} rows"
+            raise UserError(f"{self.name}.{method or 'forward'} must return {wanted}, not {form}")
+        return output  # type: ignore[no-any-return]
 
     def _call(self, module: nn.Module, graph: Graph, method: str | None = None) -> Any:
         takes = self.takes if method is None else _arguments(type(module), method)

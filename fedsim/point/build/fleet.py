@@ -96,9 +96,9 @@ def rows(scenario: Scenario, rng: Rng) -> dict[str, Floats]:
         _overlay(found, scenario.clients.table, count)
     if lacking := [key for key in DRAWN if key not in found or np.isnan(found[key]).any()]:
         column = next(name for name, (row, _) in ROWS.items() if row == lacking[0])
-        raise ScenarioError(
-            [Problem(f"network.{lacking[0]}", f"is missing; give it, or a column {column!r} in clients.table")]
-        )
+        who = np.flatnonzero(np.isnan(found.get(lacking[0], np.empty(0))))
+        of = f" for client {who[0]}; give it, or a value" if len(who) else "; give it, or a column"
+        raise ScenarioError([Problem(f"network.{lacking[0]}", f"is missing{of} {column!r} in clients.table")])
     if "speed" in found and (slow := np.flatnonzero(np.isnan(found["speed"]))).size:
         message = f"is missing, and the column 'gflops' of clients.table has no value for client {slow[0]}; give one"
         raise ScenarioError([Problem("clients.speed", message)])

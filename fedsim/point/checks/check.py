@@ -33,6 +33,7 @@ from fedsim.scenario.schema import Point, Scenario
 from fedsim.scenario.text.yaml_file import Document
 
 LIGHT = ("protocol", "effect", "topology", "codec", "sampler", "transport")  # their files never import torch
+STRONGEST = 1e18  # FLOP/s, about the largest machine of all
 FASTEST = 1e15  # bit/s: about what has been measured over a single fibre
 
 
@@ -101,7 +102,7 @@ def hold(chosen: Sequence[Point], document: Document, whole: bool = False) -> No
 def notes(chosen: Sequence[Point]) -> list[str]:
     """Return a line for each name that is a file of the user's although fedsim has one of that name.
 
-    And one for each rate that no link has, as a wrong unit gives.
+    And one for each rate or speed that nothing has, as a wrong unit gives.
     """
     named = dict.fromkeys((kind, part.name) for point in chosen for kind, _, part in point.scenario.parts())
     hiding = [note for kind, name in named if (note := find.note(kind, name))]
@@ -113,12 +114,15 @@ def notes(chosen: Sequence[Point]) -> list[str]:
 
 
 def _too_fast(scenario: Scenario) -> list[str]:
-    """Return a line for each rate of a scenario's links that is above what any link has."""
+    """Return a line for each rate and speed of a scenario that is above what anything has."""
     columns, server = Parts(scenario).columns, scenario.network.server
     drawn = {f"network.{name}": float(columns[name].max()) for name in ("uplink", "downlink") if len(columns[name])}
     given = {f"network.server.{name}": getattr(server, name) or 0.0 for name in ("ingress", "egress")}
     message = "is more than any link carries: is it the right unit? (without a limit, leave a server's rate out)"
-    return [f"{key}: {rate:.3g} bit/s {message}" for key, rate in {**drawn, **given}.items() if rate > FASTEST]
+    noted = [f"{key}: {rate:.3g} bit/s {message}" for key, rate in {**drawn, **given}.items() if rate > FASTEST]
+    if (speed := max(columns.get("speed", ()), default=0.0)) > STRONGEST:
+        noted.append(f"clients.speed: {speed:.3g} FLOP/s is more than any client has: is it the right unit?")
+    return noted
 
 
 def _once(

@@ -180,7 +180,7 @@ def module_problems(parts: Parts) -> list[Problem]:
     module = repr(scenario.model.name)
     if not algorithm.any_model:
         needs = f"{name}, as it is set, needs layers of fedsim's own (it does not say any_model = True)"
-        takes = "take a model of fedsim's (--list model), or an algorithm such as fedavg"
+        takes = "say so if it does not, or take a model of fedsim's (--list model), or an algorithm such as fedavg"
         return [Problem("algorithm", f"{needs}, and {module} is a torch module: {takes}")]
     if "embed" in algorithm.needs and not model.has_embed():
         remedy = "give it a method embed(x, ...), as forward, that returns what its last layer is given"

@@ -61,7 +61,9 @@ def sentence(
     """Return a pydantic error in plain words."""
     kind, given, context = error["type"], error.get("input"), error.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"there is no such key{no_such_key(str(path[-1]), known(path[:-1]), elsewhere(str(path[-1])))}"
+        word = str(path[-1])
+        joined = [place for place in elsewhere(word.partition("_")[2]) if place.replace(".", "_") == word]
+        return f"there is no such key{no_such_key(word, known(path[:-1]), joined or elsewhere(word))}"
     if kind in ("missing", "missing_argument"):
         return "is missing and has no default"
     if kind in ("value_error", "assertion_error"):

@@ -101,7 +101,12 @@ def test_options_are_the_constructors_keywords():
         ({"model": {"name": "plain_nets.Images", "widht": 3}}, "has no option 'widht'"),
         ({"model": {"name": "plain_nets.Images", "width": "wide"}}, "must be a whole number"),
         ({"model": "plain_nets.Nothing"}, "has no class 'Nothing'; there are Images, "),
+        ({"model": "plain_nets.NoModule"}, "NoModule is no torch.nn.Module"),
         ({"algorithm": "fed_pub"}, "'fed_pub', as it is set, needs layers of fedsim's own"),
+        (
+            {"algorithm": "fed_pub"},
+            "(it does not say any_model = True), and 'plain_nets.Images' is a torch module: say so",
+        ),
         ({"algorithm": "fed_proto"}, "'fed_proto' uses embeddings, and 'plain_nets.Images' has none: give it a method"),
     ],
 )

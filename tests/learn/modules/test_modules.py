@@ -256,6 +256,8 @@ def test_a_lazy_module_is_materialised():
         (plain_nets.Images, {"buffers": "refuse"}, PUBLIC, "has buffers"),
         (plain_nets.Images, {}, Privacy(clip=1.0), "nothing protects them"),
         (plain_nets.Gine, {}, PUBLIC, "needs 'edge_attr'"),
+        (plain_nets.Wide, {}, PUBLIC, rf"Wide.forward must return \(\d+, {CLASSES}\), not \(\d+, {CLASSES + 2}\)"),
+        (plain_nets.Decided, {}, PUBLIC, rf"Decided.forward must return \((\d+), {CLASSES}\), not \(\1,\)"),
         (plain_nets.Words, {}, PUBLIC, r"Words.forward fails on rows of the shape \(5,\): "),
     ],
 )
