@@ -41,6 +41,8 @@ intersphinx_mapping: dict[str, tuple[str, str]] = {}  # no inventory is fetched:
 copybutton_prompt_text = r">>> |\$ "
 copybutton_prompt_is_regexp = True
 
+smartquotes_action = "qe"  # no dash for the two of a flag
+
 html_theme = "furo"
 html_title = "fedsim"
 html_static_path = ["_static"]

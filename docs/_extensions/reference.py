@@ -40,6 +40,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
+LEAST = {  # a scenario that leaves out all that it can
+    "name": "least", "clients": {"count": 1}, "protocol": "one_shot",
+    "network": {"latency": "1 ms", "uplink": "1 Mbit/s", "downlink": "1 Mbit/s"},
+}  # fmt: skip
+
+
 class Generated(SphinxDirective):
     """A directive that stands for the Markdown that `text` returns."""
 
@@ -61,14 +67,25 @@ class ScenarioKeys(Generated):
     def text(self) -> str:
         """Return a table for each section of the schema."""
         schema = Scenario.model_json_schema()
+        written = dict(flat(Scenario.model_validate(LEAST).plain()))
         sections: dict[str, list[list[str]]] = {}
         for key, shape, required in keys(schema, schema["$defs"]):
+            if isinstance(written.get(key), str) and isinstance(shape.get("default"), int | float | dict):
+                shape = {**shape, "default": written[key]}  # with its unit
             section = key.partition(".")[0] if "." in key or "$ref" in str(shape) else "the scenario itself"
             sections.setdefault(section, []).append(
                 [f"`{key}`", value(shape, schema["$defs"]), default(shape, required), shape.get("description", "")]
             )
         head = ["key", "value", "default", "meaning"]
         return "".join(f"## {name}\n\n{table(head, rows)}\n" for name, rows in sections.items())
+
+
+def flat(section: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted keys and values of a scenario."""
+    for name, inner in section.items():
+        yield f"{above}{name}", inner
+        if isinstance(inner, dict):
+            yield from flat(inner, f"{above}{name}.")
 
 
 def keys(section: dict[str, Any], known: dict[str, Any], above: str = "") -> Iterator[tuple[str, dict[str, Any], bool]]:

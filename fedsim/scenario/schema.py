@@ -55,9 +55,9 @@ Device = Annotated[str, Before(_device), WithJsonSchema({"type": "string", "patt
 class Scenario(Section):
     """A scenario file."""
 
-    name: Name
-    description: str = ""
-    seed: int = Field(default=0, ge=0)
+    name: Name = Field(description="Names the folder of the results, runs/NAME.")
+    description: str = Field(default="", description="A sentence for readers.")
+    seed: int = Field(default=0, ge=0, description="Everything random draws from it.")
     data: Data | None = Field(default=None, description="Needed where something is learned.")
     model: Part | None = Field(default=None, description="Needed where something is learned.")
     task: Part = Part(name="node_classification")
@@ -72,7 +72,7 @@ class Scenario(Section):
     measure: Measure = Measure()
     costs: Costs | None = Field(default=None, description="Energy, carbon and money; without it none is computed.")
     cohort: CohortSection = CohortSection()
-    device: Device = "auto"
+    device: Device = Field(default="auto", description="auto (a GPU where there is one), cpu, cuda or cuda:1.")
     threads: Count = Field(default=1, description="Number of torch threads per worker.")
     grid: dict[str, list[Any]] = Field({}, description="Dotted keys and the values of each: one run per combination.")
     vary: dict[str, list[Any]] = Field(

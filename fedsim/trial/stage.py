@@ -14,7 +14,7 @@ from typing import Any
 
 from fedsim.core.errors import UserError
 from fedsim.learn.engine.training import Trainer
-from fedsim.point.build import learning
+from fedsim.point.build import learning, prepared
 from fedsim.point.build.parts import Parts
 from fedsim.point.build.training import optimiser
 from fedsim.scenario.part import Part
@@ -76,6 +76,7 @@ class Stage:
 
         Raises UserError where it refuses the deployment.
         """
+        prepared.periods_of.cache_clear()  # what was tried before may have changed the data in place
         return learning.prepare(Parts(self.scenario(**changes)), Path())
 
     def trainer(self) -> Trainer:

@@ -127,6 +127,13 @@ def test_a_change_in_place(tmp_path, body, what):
     assert found.where == here(tmp_path)
 
 
+def test_data_that_one_algorithm_has_changed_are_new_for_the_next(tmp_path):
+    tried = trial(tmp_path, work(before='job.data["x"] *= 2'))
+    before = tried.stage.setup().periods[0][0].graph["x"].clone()
+    assert side_effects.check_in_place(tried)
+    assert tried.stage.setup().periods[0][0].graph["x"].equal(before)
+
+
 def test_a_result_that_depends_on_a_variable_of_the_module(tmp_path):
     body = work("COUNTS[0] += 1", 'sent["samples"] += COUNTS[0]')
     assert "the upload['samples'] of client 0" in only(side_effects.check_repeats(trial(tmp_path, body))).what
