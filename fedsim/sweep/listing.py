@@ -95,7 +95,7 @@ def details(kind: str, name: str, width: int) -> Iterator[str]:
     cls, known = options.of(kind, name)
     text, cited = entry(kind, name)
     yield f"{name} ({find.KINDS[kind].key})"
-    yield from wrapped(text, width, "  ")
+    yield from wrapped(text, width, "  ") if text else ()
     if cited:
         yield from wrapped(f"source: {cited}", width, "  ", "    ")
     if disclosed := getattr(cls, "discloses", None):
