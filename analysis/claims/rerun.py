@@ -72,7 +72,9 @@ def value_of(row: "pd.Series[Any]", metric: str, out: Path) -> float:
     elif where:
         model, split, *named = where
         scores = pd.read_parquet(out / POINTS / str(row["run"]) / "scores.parquet")
-        found = OF[name](matrix(scores, model, named[0] if named else str(row["metric"]), split))
+        of, _, by = name.partition("@")  # am@21: after the update of that number
+        scores = scores[scores["version"] <= int(by)] if by else scores
+        found = OF[of](matrix(scores, model, named[0] if named else str(row["metric"]), split))
     else:
         found = float(row[name])
     if found is None or math.isnan(found):

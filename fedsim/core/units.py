@@ -427,7 +427,7 @@ def _written(read: Callable[[Any], Any], text: Callable[[Any], str], what: str, 
 
 
 def _quantity(dimension: Dimension, *examples: str) -> tuple[Any, ...]:
-    return _written(dimension.parse, dimension.text, f"A {dimension.name}, with its unit.", *examples)
+    return _written(dimension.parse, dimension.text, f"{dimension.name.capitalize()}, with its unit.", *examples)
 
 
 def _draw(dimension: Dimension, *examples: str) -> tuple[Any, ...]:

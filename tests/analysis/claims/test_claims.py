@@ -188,7 +188,7 @@ def test_a_metric_may_name_another_one_of_the_scores_or_count_edges_of_partition
     row = {"time": 1.0, "version": 1, "client": -1, "model": "global", "split": "all_pairs", "weight": 4}
     found = {("mrr", 0, 1): 0.1, ("mrr", 1, 2): 0.3, ("accuracy", 0, 1): 0.5, ("accuracy", 1, 2): 0.9}
     scores = [
-        {**row, "metric": metric, "period": period, "seen": seen, "value": value}
+        {**row, "version": seen, "metric": metric, "period": period, "seen": seen, "value": value}
         for (metric, period, seen), value in found.items()
     ]
     pd.DataFrame(scores).to_parquet(tmp_path / "points" / "p" / "scores.parquet")
@@ -196,6 +196,7 @@ def test_a_metric_may_name_another_one_of_the_scores_or_count_edges_of_partition
     point = pd.Series({"run": "p", "metric": "accuracy"})
     assert rerun.value_of(point, "la global all_pairs mrr", tmp_path) == pytest.approx(20)
     assert rerun.value_of(point, "la global all_pairs", tmp_path) == pytest.approx(70)
+    assert rerun.value_of(point, "la@1 global all_pairs", tmp_path) == pytest.approx(50)
     assert rerun.value_of(point, "cut partitions", tmp_path) == pytest.approx(100 * (0.1 + 0.5) / 2)
 
 
