@@ -37,7 +37,7 @@ def generated(text: str, tables: Sequence[Table]) -> str:
     """
     known = {table.table: table for table in tables}
     if unknown := [name for name in marks(text) if name not in known]:
-        raise ClaimsError(f"there is a mark for the table {unknown[0]!r}, of which analysis/claims.yaml knows nothing")
+        raise ClaimsError(f"there is a mark for {unknown[0]!r}, of which analysis/claims.yaml knows nothing")
     return MARKED.sub(lambda match: f"<!-- claims: {match[1]} -->\n{table_text(known[match[1]])}{END}", text)
 
 

@@ -71,9 +71,9 @@ def met(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def headline(scores: pd.DataFrame, model: str, metric: str, split: str) -> pd.DataFrame:
-    """Return the rows of this model, metric and split that have a weight and a number, prequential ones included.
+    """Return the rows of this model, metric and split that have a weight and a number, without these columns.
 
-    The three columns are left out.
+    Prequential ones are included.
     """
     chosen = (scores["weight"] > 0) & scores["value"].notna()
     for name, wanted in (("model", model), ("metric", metric), ("split", split)):

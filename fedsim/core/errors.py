@@ -13,7 +13,7 @@ from typing import Any
 
 LONGEST = 200  # characters of a quoted text or a word in a message
 LONGEST_LINE = 10 * LONGEST
-LEARNING = ("torch", "torch_geometric", "sklearn", "networkx", "ot", "community")  # what the extra `learn` installs
+LEARNING = ("torch", "torch_geometric", "sklearn", "networkx", "ot", "community")  # in the extra `learn`
 QUOTED = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|\S+")
 
 
@@ -68,7 +68,7 @@ def required(module: str, what: str, extra: str) -> Any:
 
 
 def not_installed(error: ModuleNotFoundError) -> str:
-    """Return the message for a package that only learning needs and that is not installed, "" for any other."""
+    """Return the message for an absent package that only learning needs, "" for any other."""
     name = (error.name or "").partition(".")[0]
     return f"learning needs {name}, which is not installed: {installing('learn')}" if name in LEARNING else ""
 

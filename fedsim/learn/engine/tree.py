@@ -1,10 +1,10 @@
 """Arithmetic on trees of tensors: add, subtract, scale, average, stack.
 
 A tree holds tensors, numbers and None in dicts, lists and tuples; messages are trees.  Numbers and None are
-left as they are by `transform`.  `sq_distance` and `inner` are of trees with a leading client axis, as a loss and
-a correction see them; a client's own tree in `work`, and a reply's in `update`, has none.  Everything else works with
-or without one.  Operations on many clients' trees that were trained together run on all of them at once
-(`rows.py`).
+left as they are by `transform`.  `sq_distance` and `inner` are of trees with a leading client axis, as a loss
+and a correction see them; a client's own tree in `work`, and a reply's in `update`, has none.  Everything else
+works with or without one.  Operations on many clients' trees that were trained together run on all of them at
+once (`rows.py`).
 """
 
 from collections.abc import Iterator, Sequence
