@@ -69,8 +69,8 @@ def required(module: str, what: str, extra: str) -> Any:
 
 def not_installed(error: ModuleNotFoundError) -> str:
     """Return the message for an absent package that only learning needs, "" for any other."""
-    name = (error.name or "").partition(".")[0]
-    return f"learning needs {name}, which is not installed: {installing('learn')}" if name in LEARNING else ""
+    lacks = f"learning needs {error.name}, which is not installed: {installing('learn')}"
+    return lacks if error.name in LEARNING else ""  # not for a module that an installed package has not
 
 
 def brief(message: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from fedsim.core.errors import LEARNING
+from fedsim.core.errors import LEARNING, not_installed
 from fedsim.point.results.stamp import INSTALLED_AS
 
 ROOT = Path(__file__).parents[2]
@@ -66,3 +66,8 @@ def test_the_extra_installs_what_the_message_is_about():
     assert {Requirement(line).name.lower() for line in extra} == {
         INSTALLED_AS.get(name, name).lower() for name in LEARNING
     }
+
+
+@pytest.mark.parametrize(("name", "says"), [("torch", True), ("torch.nnn", False), ("mylab", False), (None, False)])
+def test_a_module_that_an_installed_package_has_not_is_another_mistake(name, says):
+    assert bool(not_installed(ModuleNotFoundError(name=name))) is says

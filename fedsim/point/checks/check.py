@@ -19,6 +19,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedsim.core import logbook
 from fedsim.core.asking import asking_once
 from fedsim.core.errors import Problem, ScenarioError, UserError
@@ -120,7 +122,7 @@ def _too_fast(scenario: Scenario) -> list[str]:
     given = {f"network.server.{name}": getattr(server, name) or 0.0 for name in ("ingress", "egress")}
     message = "is more than any link carries: is it the right unit? (without a limit, leave a server's rate out)"
     noted = [f"{key}: {rate:.3g} bit/s {message}" for key, rate in {**drawn, **given}.items() if rate > FASTEST]
-    if (speed := max(columns.get("speed", ()), default=0.0)) > STRONGEST:
+    if (speed := float(np.max(columns.get("speed", 0.0)))) > STRONGEST:
         noted.append(f"clients.speed: {speed:.3g} FLOP/s is more than any client has: is it the right unit?")
     return noted
 
