@@ -350,12 +350,6 @@ def test_without_optuna_one_sentence_says_what_to_install(tmp_path, monkeypatch,
     assert output.count("\n") == 1
 
 
-def test_a_dry_run_of_a_search_is_refused(tmp_path, capsys):
-    (tmp_path / "small.yaml").write_text(TEXT)
-    assert command_line.main([str(tmp_path / "small.yaml"), "--tune", "2", "--dry-run"]) == 2
-    assert "give one of them" in capsys.readouterr().err
-
-
 def test_names_of_files_are_still_right(tmp_path):
     (tmp_path / "clients.csv").write_text("client,uplink_mbps\n0,5\n1,5\n2,6\n3,7\n")
     text = TEXT.replace("{count: 4,", "{table: clients.csv,")
