@@ -54,9 +54,8 @@ def write(tables: Sequence[Table]) -> list[Path]:
     texts = {path: text for path in pages() if marks(text := path.read_text(encoding="utf-8"))}
     found = [name for text in texts.values() for name in marks(text)]
     if wrong := [table.table for table in tables if found.count(table.table) != 1]:
-        raise ClaimsError(
-            f"one page must have one mark '<!-- claims: {wrong[0]} -->'; there are {found.count(wrong[0])}"
-        )
-    for path, text in {path: generated(text, tables) for path, text in texts.items()}.items():
+        raise ClaimsError(f"there must be one mark '<!-- claims: {wrong[0]} -->'; there are {found.count(wrong[0])}")
+    written = {path: generated(text, tables) for path, text in texts.items()}
+    for path, text in written.items():
         path.write_text(text, encoding="utf-8")
-    return [*texts]
+    return [*written]

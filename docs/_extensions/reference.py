@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
+from analysis.read.load import flat
 from fedsim.core import record
 from fedsim.scenario.parts import find, options
 from fedsim.scenario.schema import Scenario
@@ -78,14 +79,6 @@ class ScenarioKeys(Generated):
             )
         head = ["key", "value", "default", "meaning"]
         return "".join(f"## {name}\n\n{table(head, rows)}\n" for name, rows in sections.items())
-
-
-def flat(section: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield dotted keys and values of a scenario."""
-    for name, inner in section.items():
-        yield f"{above}{name}", inner
-        if isinstance(inner, dict):
-            yield from flat(inner, f"{above}{name}.")
 
 
 def keys(section: dict[str, Any], known: dict[str, Any], above: str = "") -> Iterator[tuple[str, dict[str, Any], bool]]:

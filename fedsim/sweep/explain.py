@@ -46,7 +46,7 @@ def explain(console: Console, scenario: Scenario, points: Sequence[Point], data_
     """Print what will run and what it will cost.  Raises UserError if a run would refuse the scenario."""
     for title, text in words(scenario, points, every):
         terminal.show(console, wrapped(f"{title:<11} {text}", console.width, hanging=" " * 14))
-    chosen, known = examined(points, every), len(conditions(points))
+    chosen, known = examined(points, every)
     few = "all" if len(chosen) == known else f"{len(chosen)} of {known} (all: -v)"
     notes = [line for note in NOTES for line in wrapped(note, console.width)]
     terminal.show(console, ["", *notes, "", f"Conditions shown: {few}"])
@@ -56,10 +56,10 @@ def explain(console: Console, scenario: Scenario, points: Sequence[Point], data_
 
 def estimates(points: Sequence[Point], data_root: Path, every: bool) -> dict[str, Any]:
     """Return what is known of the conditions that are shown, and how many there are."""
-    shown = [(point, seen(point, data_root)) for point in examined(points, every)]
-    known = [{"axes": point.axes, "note": noted(one)} | (one.plain() if isinstance(one, Preview) else {})
-             for point, one in shown]  # fmt: skip
-    return {"conditions": known, "of": len(conditions(points))}
+    chosen, known = examined(points, every)
+    told = [{"axes": point.axes, "note": noted(one)} | (one.plain() if isinstance(one, Preview) else {})
+            for point in chosen for one in [seen(point, data_root)]]  # fmt: skip
+    return {"conditions": told, "of": known}
 
 
 def words(scenario: Scenario, points: Sequence[Point], every: bool = False) -> Iterator[tuple[str, str]]:
@@ -83,10 +83,10 @@ def conditions(points: Sequence[Point]) -> list[Point]:
     return [*first.values()]
 
 
-def examined(points: Sequence[Point], every: bool) -> list[Point]:
-    """Return the conditions that are examined."""
+def examined(points: Sequence[Point], every: bool) -> tuple[list[Point], int]:
+    """Return the conditions that are examined, and how many there are in all."""
     known = conditions(points)
-    return known if every else spread(known, MOST)
+    return known if every else spread(known, MOST), len(known)
 
 
 def spread(conditions: Sequence[Point], most: int) -> list[Point]:

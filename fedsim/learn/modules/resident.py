@@ -183,7 +183,8 @@ class Resident:
                 raise UserError(f"{name} fails on rows of the shape {shape}: {error}") from error
         form: Any = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
         rows, width = len(self._sample["y"]), self._sizes[1]
-        if form[:1] != (rows,) or (method is None and form not in ((rows, width), (rows,) * (width == 1))):
+        fits = form[:1] == (rows,) if method else form == (rows, width) or (width == 1 and form == (rows,))
+        if not fits:
             wanted = f"({rows}, {width})" if method is None else f"a row for each of its {rows} rows"
             raise UserError(f"{self.name}.{method or 'forward'} must return {wanted}, not {form}")
         return output  # type: ignore[no-any-return]
