@@ -31,6 +31,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedsim.core.seeds import integer
+from fedsim.core.span import Span
 from fedsim.core.units import Count, Positive
 from fedsim.data.graph import Graph, as_dense
 from fedsim.learn.algorithm import Algorithm, Disclosed, Fit, Job, Reply, State, Work
@@ -66,6 +67,7 @@ class FedCVAE(OneUpload):
     server_decay: float = 4e-4  # weight decay of the global model
     distil_steps: Count = 100  # training steps of the server's decoder
     distil_lr: float = 1e-3  # learning rate of the distillation
+    tunes = {"beta": Span(1e-4, 1.0, log=True), "server_lr": Span(1e-3, 0.1, log=True)}
 
     @property
     def cvae(self) -> "CVAE":

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
+from fedsim.core.span import Span
 from fedsim.data.graph import Graph
 from fedsim.learn import evolution
 from fedsim.learn.algorithm import Disclosed, Fit, Job, Memory, Needs, Reply, State, Tree, Work
@@ -33,6 +34,7 @@ class FedProto(FedAvg):
     discloses = Disclosed(("prototypes", "labels"))  # and updates with `average`
     weight: float = 1.0  # λ, weight of the distance to the global prototypes
     average: bool = False  # average the weights too
+    tunes = {"weight": Span(0.01, 10.0, log=True)}
 
     @property
     def needs(self) -> frozenset[Needs]:  # type: ignore[override]

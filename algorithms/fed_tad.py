@@ -40,6 +40,7 @@ from torch import Tensor
 
 from algorithms.fedavg import FedAvg
 from fedsim.core.seeds import integer
+from fedsim.core.span import Span
 from fedsim.core.units import Count
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, as_dense, with_keys
@@ -74,6 +75,7 @@ class FedTAD(FedAvg):
     server_decay: float = 5e-4  # weight decay of both
     lambda1: float = 1.0  # weight of the cross-entropy
     lambda2: float = 1.0  # weight of the diversity
+    tunes = {"iterations": Span(choices=(1, 2, 5, 10)), "model_lr": Span(1e-4, 1e-2, log=True)}
 
     @property
     def generator(self) -> FeatureGenerator:

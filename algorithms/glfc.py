@@ -39,6 +39,7 @@ from torch import Tensor
 
 from algorithms.fedavg import FedAvg
 from fedsim.core.seeds import integer
+from fedsim.core.span import Span
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
 from fedsim.learn.algorithm import Disclosed, Job, Memory, Reply, State, Tree, Work
@@ -66,6 +67,7 @@ class GLFC(prototypes.Introducing, FedAvg):
     uniform: float | None = None  # draw the encoder from ±this, as published: 0.5; null: as POWER's
     rebuild_steps: Count = 250  # outer L-BFGS steps, of at most 20 iterations, per prototype
     restarts: int = 5  # restarts of a reconstruction that diverged
+    tunes = {"keep": Span(choices=(1, 2, 5, 10))}
 
     # ---- server
 

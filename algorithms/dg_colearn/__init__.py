@@ -39,6 +39,7 @@ from algorithms.dg_colearn.ahead import Ahead
 from algorithms.dg_colearn.answers import rows_asked_for, take_corrections
 from algorithms.dg_colearn.overseer import Overseer
 from algorithms.fedavg import FedAvg
+from fedsim.core.span import Span
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
 from fedsim.learn.algorithm import Disclosed, Fit, Job, Memory, Reply, State, Tree, Work
@@ -72,6 +73,7 @@ class DGCoLearn(FedAvg):
     halo: bool = True  # read the states of surrounding nodes; without them sums at the rim are incomplete
     bptt: bool = False  # train on all snapshots so far, with gradients through their states (`unrolling.py`)
     score_past: bool = False  # keep what earlier snapshots were predicted with, to score forgetting (`incremental.py`)
+    tunes = {"schedule": Span(choices=(1, 2, 3, 4))}
 
     def start(self) -> State:
         """Return the first model.  Raises ScenarioError where there is nothing to exchange, or no model for it."""

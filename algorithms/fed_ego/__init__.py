@@ -45,6 +45,7 @@ from algorithms.fed_ego import egos
 from algorithms.fed_ego.ego_sage import EgoSAGE
 from algorithms.fedavg import FedAvg
 from fedsim.core.seeds import integer
+from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph
@@ -68,6 +69,7 @@ class FedEgo(FedAvg):
     server_epochs: Count = 5  # Adam steps of the server per update
     server_lr: float | None = None  # their learning rate; if not given, the clients'
     centres: Fraction = 0.2  # share of the centres used in a step, at least one
+    tunes = {"server_epochs": Span(choices=(1, 5, 20)), "server_lr": Span(1e-3, 0.1, log=True)}
 
     def backbone(self, model: Model) -> Model:
         """Return the reduction and two layers of GraphSAGE, of the scenario's width and dropout."""

@@ -38,6 +38,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from algorithms.feddgl import global_prototypes, sensitive
+from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph, with_masks
 from fedsim.learn import evolution
@@ -75,6 +76,7 @@ class FedDGL(Algorithm):
     epochs: Count = 100  # epochs of the server's training of prototypes
     batch: Count = 10  # pairs per step of this training
     rate: float = 0.01  # learning rate of this training
+    tunes = {"w_kd": Span(0.01, 10.0, log=True), "w_p": Span(0.01, 10.0, log=True), "lambda_scale": Span(0.0, 2.0)}
 
     @property
     def any_model(self) -> bool:  # type: ignore[override]

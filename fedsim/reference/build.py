@@ -20,7 +20,7 @@ from fedsim.scenario.schema import Point
 from fedsim.scenario.text import yaml_file
 from fedsim.scenario.text.yaml_file import Document
 
-Chosen = Mapping[tuple[str, str, str], ScenarioKeys]  # (data, task, method): dotted keys and their values
+Chosen = Mapping[tuple[str, str, str, str], ScenarioKeys]  # (data, task, method, protocol): dotted keys, values
 HALF = 0.5
 
 
@@ -66,7 +66,8 @@ def _keys(plan: Plan, cell: Cell, chosen: Chosen, share: float) -> Iterator[tupl
     yield "protocol", deployment.protocols[cell.protocol].model_dump()
     yield "algorithm", method.algorithm.model_dump()
     yield from method.set.items()
-    for key, value in chosen.get((cell.data, cell.task, cell.method), {}).items():
+    names = [(cell.data, cell.task, cell.method, protocol) for protocol in (cell.protocol, *method.protocols)]
+    for key, value in next((chosen[name] for name in names if name in chosen), {}).items():
         if key == "options":
             yield "algorithm", {"name": method.algorithm.name, **method.algorithm.options, **value}
         else:

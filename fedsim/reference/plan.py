@@ -68,9 +68,9 @@ class Setting(Section):
 
 
 class Trials(Section):
-    """How hyper-parameters are chosen: with which seed, how many trials for each method, over which learning rates."""
+    """How hyper-parameters are chosen: with which seeds, how many trials for each contender, over which rates."""
 
-    seed: Count
+    seeds: list[Count] = Field(min_length=1)
     count: Count
     share: Fraction = Field(description="Of the setting's budgets.")
     lr: tuple[float, float]

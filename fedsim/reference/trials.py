@@ -1,15 +1,15 @@
 """Hyper-parameters by one rule for all methods: equal trials in one setting, chosen on validation data.
 
-Every method has the same number of trials of each data and task: the first as its algorithm is written, the others
-drawn at random (Bergstra and Bengio, "Random search for hyper-parameter optimization", JMLR 2012): the learning rate
-evenly in the logarithm, and the options that its class declares in `tunes`.  All methods share the draws of the
-learning rate, and all data those of the options.  A trial is one run in the plan's first setting with its data and
-task that has a protocol for the method, under the first such protocol, with a seed that the table does not use; its
-value is the last score on validation data, on which alone it is scored.  It has a share of the setting's budgets, or
-all of them if its protocol is one exchange, half of which would train nothing.  What is chosen holds in all
-deployments.
+Every method has the same number of trials of each data, task and protocol: the first as its algorithm is written, the
+others drawn at random (Bergstra and Bengio, "Random search for hyper-parameter optimization", JMLR 2012): the learning
+rate evenly in the logarithm, and the options that its class declares in `tunes`.  All methods share the draws of the
+learning rate, and all data and protocols those of the options.  A trial is a run with each of some seeds that the table
+does not use, in the plan's first setting that has its data, task, method and protocol; its value is the mean of the
+last scores on validation data, on which alone it is scored.  It has a share of the setting's budgets, or all of them if
+its protocol is one exchange, half of which would train nothing.  What is chosen holds in all deployments.  A protocol
+without trials takes what was chosen under another one.
 
-Not modelled: a search for each deployment; an interaction of options with the protocol.
+Not modelled: a search for each deployment.
 """
 
 import csv
@@ -18,6 +18,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import mean
 
 import numpy as np
 
@@ -34,14 +35,14 @@ from fedsim.scenario.schema import Point
 from fedsim.scenario.text import yaml_file
 
 FILE = "trials.csv"
-COLUMNS = ["data", "task", "method", "trial", "run", "keys", "value"]
+COLUMNS = ["data", "task", "method", "protocol", "trial", "seed", "run", "keys", "value"]
 LR = "training.lr"
 ONCE = "one_shot"  # the protocol of a single exchange
 
 
 @dataclass(frozen=True)
 class PlanTrial:
-    """One trial: of which data, task and method, its number from 1, and the keys tried; the fields are COLUMNS.
+    """A seed of a trial: of which data, task, method and protocol, its number from 1, the keys tried (see COLUMNS).
 
     `value` is None if it has not run or failed, `run` the identity of what was run.
     """
@@ -49,32 +50,39 @@ class PlanTrial:
     data: str
     task: str
     method: str
+    protocol: str
     trial: int
+    seed: int
     keys: ScenarioKeys
     value: float | None = None
     run: str = ""
 
     @property
-    def key(self) -> tuple[str, str, str, int]:
-        """Its identity in a plan: data, task, method and number."""
-        return self.data, self.task, self.method, self.trial
+    def key(self) -> tuple[str, str, str, str, int, int]:
+        """Its identity in a plan: data, task, method, protocol, number and seed."""
+        return *self.of, self.trial, self.seed
+
+    @property
+    def of(self) -> tuple[str, str, str, str]:
+        """What it chooses for: data, task, method and protocol."""
+        return self.data, self.task, self.method, self.protocol
 
 
 def planned(plan: Plan) -> Iterator[PlanTrial]:
     """Yield all trials of a plan."""
-    for data, task in dict.fromkeys((setting.data, task) for setting in plan.settings for task in setting.tasks):
-        for name, method in plan.methods.items():
-            if _cell(plan, data, task, name) is not None:
-                tunes = type(find.build("algorithm", method.algorithm)).tunes
-                for number in range(1, plan.trials.count + 1):
-                    yield PlanTrial(data, task, name, number, _drawn(plan, name, number, tunes) if number > 1 else {})
+    for of in dict.fromkeys((cell.data, cell.task, cell.method, cell.protocol) for cell in plan.cells()):
+        tunes = type(find.build("algorithm", plan.methods[of[2]].algorithm)).tunes
+        for number in range(1, plan.trials.count + 1):
+            keys = _drawn(plan, of[2], number, tunes) if number > 1 else {}
+            for seed in plan.trials.seeds:
+                yield PlanTrial(*of, number, seed, keys)
 
 
 def _drawn(plan: Plan, method: str, number: int, tunes: Mapping[str, Span]) -> ScenarioKeys:
     low, high = map(math.log, plan.trials.lr)
-    rate = seeds.generator(plan.trials.seed, f"reference/{number}/lr").uniform(low, high)
+    rate = seeds.generator(plan.trials.seeds[0], f"reference/{number}/lr").uniform(low, high)
     options = {
-        name: _of(span, seeds.generator(plan.trials.seed, f"reference/{number}/{method}/{name}"))
+        name: _of(span, seeds.generator(plan.trials.seeds[0], f"reference/{number}/{method}/{name}"))
         for name, span in tunes.items()
     }
     return {LR: float(f"{math.exp(rate):.3g}"), **({"options": options} if options else {})}
@@ -90,27 +98,18 @@ def _of(span: Span, rng: np.random.Generator) -> int | float | str:
     return span.kept(rng.uniform(span.low, span.high))
 
 
-def _cell(plan: Plan, data: str, task: str, method: str) -> Cell | None:
-    """Return the cell that a trial runs, None where no setting with the data and task runs the method."""
-    for setting in plan.settings:
-        for protocol in plan.methods[method].protocols:
-            if setting.data == data and plan.has(setting, task, method, protocol):
-                return Cell(setting.deployment, data, task, method, protocol, GIVEN, plan.trials.seed)
-    return None
-
-
 def point(plan: Plan, folder: Path, trial: PlanTrial) -> Point:
     """Return the point of a trial, scored on validation data alone.  Raises UserError as build.point does."""
-    cell = _cell(plan, trial.data, trial.task, trial.method)
-    assert cell is not None
-    chosen = {(trial.data, trial.task, trial.method): trial.keys}
+    here = (each for each in plan.settings if each.data == trial.data and plan.has(each, *trial.of[1:]))
+    cell = Cell(next(here).deployment, *trial.of, GIVEN, trial.seed)
+    chosen = {trial.of: trial.keys}
     once = plan.deployments[cell.deployment].protocols[cell.protocol].name == ONCE
     document = build.scenario(plan, folder, cell, chosen, 1.0 if once else plan.trials.share)
     yaml_file.lay(document, "measure.splits", [*plan.trials.splits], "splits")
     yaml_file.lay(document, "measure.every", "10 updates", "every")
     written = yaml_file.validated(document)
     resolved = written.spelled_out()
-    axes = {"data": trial.data, "task": trial.task, "method": trial.method, "trial": trial.trial}
+    axes = dict(zip(COLUMNS, trial.key, strict=False))
     return Point(resolved.digest(), resolved, axes, written=written.digest())
 
 
@@ -122,14 +121,13 @@ def search(
     `only` names methods or data, none means all; `without` names data.
     """
     known = {trial.key: trial for trial in read(place.plan / FILE)}
-    points = {trial.key: point(plan, place.plan, trial) for trial in planned(plan)}
-    new = [
+    wanted = [
         trial
         for trial in planned(plan)
-        if not _has_run(known.get(trial.key), points[trial.key])
-        and (not only or {trial.method, trial.data} & {*only})
-        and trial.data not in without
+        if (not only or {trial.method, trial.data} & {*only}) and trial.data not in without
     ]
+    points = {trial.key: point(plan, place.plan, trial) for trial in wanted}
+    new = [trial for trial in wanted if not _has_run(known.get(trial.key), points[trial.key])]
     folder = place.out / "trials"
     try:
         running.sweep([points[trial.key] for trial in new], folder, place.data, bench)
@@ -140,7 +138,7 @@ def search(
             row = finished(folders[run])
             if row is not None:
                 known[trial.key] = replace(trial, value=row["score"], run=run)
-        trials = [known[key] for key in points if key in known]
+        trials = [known[trial.key] for trial in planned(plan) if trial.key in known]
         write(trials, place.plan / FILE)
     return trials
 
@@ -149,12 +147,21 @@ def _has_run(trial: PlanTrial | None, point: Point) -> bool:
     return trial is not None and trial.value is not None and trial.run == point.id
 
 
-def chosen(trials: Sequence[PlanTrial]) -> dict[tuple[str, str, str], ScenarioKeys]:
-    """Return the keys of the best valued trial of each data, task and method, the first of equals."""
-    best: dict[tuple[str, str, str], ScenarioKeys] = {}
-    valued = [(trial.value, trial) for trial in trials if trial.value is not None]
-    for _, trial in sorted(valued, key=lambda pair: pair[0], reverse=True):  # stable: equals keep their order
-        best.setdefault((trial.data, trial.task, trial.method), trial.keys)
+def chosen(trials: Sequence[PlanTrial]) -> dict[tuple[str, str, str, str], ScenarioKeys]:
+    """Return the keys of the best valued trial of each data, task, method and protocol, the first of equals.
+
+    Trials with fewer seeds than others of theirs are not compared.
+    """
+    values: dict[tuple[str, str, str, str], dict[int, list[float]]] = {}
+    keys = {(trial.of, trial.trial): trial.keys for trial in trials}
+    for trial in trials:
+        if trial.value is not None:
+            values.setdefault(trial.of, {}).setdefault(trial.trial, []).append(trial.value)
+    best: dict[tuple[str, str, str, str], ScenarioKeys] = {}
+    for of, tried in values.items():
+        whole = max(map(len, tried.values()))
+        means = {number: mean(of_seeds) for number, of_seeds in tried.items() if len(of_seeds) == whole}
+        best[of] = keys[of, max(means, key=means.__getitem__)]
     return best
 
 
@@ -165,8 +172,8 @@ def read(path: Path) -> list[PlanTrial]:
     with path.open(encoding="utf-8", newline="") as file:
         return [
             PlanTrial(
-                row["data"], row["task"], row["method"], int(row["trial"]), json.loads(row["keys"]),
-                float(row["value"]) if row["value"] else None, row["run"],
+                row["data"], row["task"], row["method"], row["protocol"], int(row["trial"]), int(row["seed"]),
+                json.loads(row["keys"]), float(row["value"]) if row["value"] else None, row["run"],
             )
             for row in csv.DictReader(file)
         ]  # fmt: skip
