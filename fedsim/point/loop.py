@@ -54,7 +54,7 @@ class Loop:
     def _run(self) -> str:
         world, done, until = self._built.world, self._built.done, self._until
         env, server = world.env, world.server
-        end = math.inf if until is None or until.time is None else until.time
+        end = budget.end(until)
         last = min(end, LATEST)
         while not done.processed:
             if (ahead := env.peek()) > last:

@@ -136,7 +136,7 @@ def write(plan: Plan, place: ReferenceFolders, docs: Path, console: Console) -> 
     known = results.read(place.tables)
     if known.cells.empty:
         raise UserError(f"{place.tables} has no results yet: python -m fedsim.reference runs the cells")
-    for path in page.write(plan, known, docs):
+    for path in page.write(plan, known, trials.read(place.plan / trials.FILE), docs):
         console.print(f"written: {path}", soft_wrap=True)
     return 1 if (known.cells["status"] == "failed").any() else 0
 

@@ -73,7 +73,8 @@ def _keys(plan: Plan, cell: Cell, chosen: Chosen, share: float) -> Iterator[tupl
         else:
             yield key, value
     yield "measure.splits", task.splits
-    yield "measure.until", {"bytes": f"{round(setting.bytes * share)} B", "time": f"{setting.time * share!r} s"}
+    limits = {"bytes": f"{round(setting.bytes * share)} B", "time": f"{setting.time * share!r} s"}
+    yield "measure.until", {**limits, "when": setting.when}
     if cell.links == HALVED:
         yield "network.rate_factor", HALF
 

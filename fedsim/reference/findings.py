@@ -23,7 +23,7 @@ BEST = 0.9  # of the best mean final score: the target of costs
 
 @dataclass(frozen=True)
 class Outcome:
-    """One setting, with its links as given: the standings at the six budgets and at the end, costs and pairs.
+    """One setting, with its links as given: the standings at the six budgets and within both, costs and pairs.
 
     `target` is 90 % of the best mean final score.
     """

@@ -6,7 +6,7 @@ nothing from a network.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, get_args
@@ -22,13 +22,14 @@ from analysis.report.cells import key, shown_in_points
 from analysis.report.page import Cell, figure, page, paragraph, section, table, template, text
 from fedsim.core import whole_files
 from fedsim.learn.replies import Disclosed, Readable
-from fedsim.reference import curves, results
+from fedsim.reference import curves, results, trials
 from fedsim.reference.cell import COSTS, GIVEN, SHARES, Contender, command
 from fedsim.reference.comparisons import Pair, Standing
 from fedsim.reference.findings import BEST, Findings, Outcome, findings
-from fedsim.reference.plan import Plan
+from fedsim.reference.plan import Plan, ScenarioKeys
 from fedsim.reference.results import Results
 from fedsim.reference.scores import Cost
+from fedsim.reference.trials import PlanTrial
 from fedsim.scenario.parts import find
 
 SUMMARY = "summary.md"
@@ -44,28 +45,28 @@ TEMPLATES = Path(__file__).parent / "templates"
 STYLE = f"<style>\n{(TEMPLATES / 'page.css').read_text('utf-8')}</style>"
 
 
-def write(plan: Plan, known: Results, docs: Path) -> list[Path]:
+def write(plan: Plan, known: Results, tried: Sequence[PlanTrial], docs: Path) -> list[Path]:
     """Write reference.md and reference_table.html into the folder `docs`, and return their paths.
 
     Raises UserError where the tables lack a course or a setting's budgets, and OSError where nothing can be written.
     """
     computed = findings(known, plan.budgets)
     by_hand = docs / "reference" / SUMMARY
-    source = markdown(computed, plan, known, by_hand.read_text("utf-8") if by_hand.is_file() else "")
+    source = markdown(computed, plan, known, tried, by_hand.read_text("utf-8") if by_hand.is_file() else "")
     texts = {docs / "reference.md": source, docs / "reference_table.html": html(computed, plan, source)}
     for path, content in texts.items():
         whole_files.replace(path, content)
     return list(texts)
 
 
-def markdown(computed: Findings, plan: Plan, known: Results, summary: str) -> str:
+def markdown(computed: Findings, plan: Plan, known: Results, tried: Sequence[PlanTrial], summary: str) -> str:
     """Return the whole page as Markdown."""
-    first: dict[str, str] = {}
-    for setting in plan.settings:
-        first.setdefault(setting.data, setting.deployment)
+    have = {trial.key for trial in tried}
     return template("page.md.jinja", TEMPLATES).render(
         findings=computed, plan=plan, known=known, summary=COMMENT.sub("", summary).strip(), results=results,
-        trial_deployments=[f"{data} on {deployment}" for data, deployment in first.items()],
+        fewer=[*dict.fromkeys(trial.data for trial in trials.planned(plan) if trial.key not in have)],
+        either=[f"{each.deployment}/{each.data}" for each in plan.settings if each.when == "any"],
+        chosen=[(of, *chosen_in_words(keys)) for of, keys in trials.chosen(tried).items()],
         heads=HEADS, shares=SHARES, budgets=budgets, command=command, score=score, to_target=to_target,
         choices=choices, others_read=lambda contender: _disclosed(plan, contender) or NOT_SAID,
     )  # fmt: skip
@@ -96,6 +97,11 @@ def _scrolling(content: str) -> str:
     """Let the tables of converted Markdown scroll sideways in a narrow window."""
     place = '<div class="wide" tabindex="0" role="group" aria-label="Table">'
     return content.replace("<table>", f"{place}<table>").replace("</table>", "</table></div>")
+
+
+def chosen_in_words(keys: ScenarioKeys) -> tuple[str, str]:
+    """Return a learning rate and options as texts; what is empty is as the scenario and the algorithm are written."""
+    return f"{keys.get(trials.LR, '')}", ", ".join(f"{name} {value}" for name, value in keys.get("options", {}).items())
 
 
 def budgets(outcome: Outcome) -> str:

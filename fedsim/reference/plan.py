@@ -11,7 +11,7 @@ moments.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -59,6 +59,7 @@ class Setting(Section):
     protocols: list[str]
     bytes: Bytes
     time: Seconds
+    when: Literal["any", "all"] = Field("all", description="Whether runs end at one budget, or go on for both.")
     methods: dict[str, list[str]] = Field({}, description="By protocol: those run here. Otherwise all that fit.")
     halved: dict[str, list[str]] = Field({}, description="By task: protocols that are also run at half the rates.")
 

@@ -1,7 +1,8 @@
-"""The score of every run at each of the six budgets and at its end, and what it costs to reach a target.
+"""The score of every run at each of the six budgets and within both whole ones, and what it costs to reach a target.
 
 A score is that of the last scoring at or before the budget, and a run's last score holds after its end, since the model
-stays. Scores of the untrained model do not count: those at 0 s, and those of a run that ended before its first update.
+stays. The final one is the last before either whole budget is used up; the run may go on for the other. Scores of the
+untrained model do not count: those at 0 s, and those of a run that ended before its first update.
 
 A run that came to a standstill counts like one that is done: its model stays as it is. Runs that failed have no rows.
 
@@ -38,7 +39,7 @@ def trained(results: Results) -> pd.DataFrame:
 
 def scores(results: Results, budgets: Budgets) -> pd.DataFrame:
     """Return a row for each finished run, in the order of its place: PLACE, cell, a column for each of SHARES
-    (named by its text), and `final`, the run's last score. Scores are fractions, NaN where nobody has trained yet.
+    (named by its text), and `final`, within both budgets. Scores are fractions, NaN where nobody has trained yet.
     """
     cells = results.cells[results.cells["status"].isin(FINISHED)].sort_values(PLACE, kind="stable")
     scored = {*results.courses["cell"]}
@@ -52,14 +53,16 @@ def scores(results: Results, budgets: Budgets) -> pd.DataFrame:
         if setting not in budgets:
             raise UserError(f"{PLAN} has no setting {setting}: add it, or remove its rows from the tables")
         course = courses.get(str(run["cell"]), nothing)
-        at = {**at_budgets(course, budgets[setting]), FINAL: run["score"] if len(course) else math.nan}
-        rows.append({**{name: run[name] for name in PLACE}, "cell": run["cell"], **at})
+        rows.append(
+            {**{name: run[name] for name in PLACE}, "cell": run["cell"], **at_budgets(course, budgets[setting])}
+        )
     return pd.DataFrame(rows, columns=[*PLACE, "cell", *map(str, SHARES), FINAL])
 
 
 def at_budgets(course: pd.DataFrame, budget: Budget) -> dict[str, float]:
-    """Return one run's score at each budget; `course` is its part of `trained`."""
-    scores: dict[str, float] = {}
+    """Return one run's score at each budget, and within both whole ones; `course` is its part of `trained`."""
+    within = course[(course["bytes"] <= budget.bytes) & (course["seconds"] <= budget.seconds)]["score"]
+    scores = {FINAL: float(within.iloc[-1]) if len(within) else math.nan}
     for cost in COSTS:
         shares = [share for share in SHARES if share.cost == cost]
         held = on_grid(course, cost, np.array([share.of(budget) for share in shares])) if len(course) else None

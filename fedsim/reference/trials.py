@@ -107,6 +107,7 @@ def point(plan: Plan, folder: Path, trial: PlanTrial) -> Point:
     document = build.scenario(plan, folder, cell, chosen, 1.0 if once else plan.trials.share)
     yaml_file.lay(document, "measure.splits", [*plan.trials.splits], "splits")
     yaml_file.lay(document, "measure.every", "10 updates", "every")
+    yaml_file.lay(document, "measure.until.when", "any", "until")
     written = yaml_file.validated(document)
     resolved = written.spelled_out()
     axes = dict(zip(COLUMNS, trial.key, strict=False))

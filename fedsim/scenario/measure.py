@@ -50,10 +50,11 @@ TARGET_ON = (
 SPENT = "as typical figures have it; needs a section costs."
 PositiveBytes = Annotated[Bytes, Field(gt=0)]
 COSTLY = ("energy", "carbon", "usd")
+AMOUNTS = ("updates", "bytes", "bytes_up", "bytes_down", *COSTLY)  # budgets other than time
 
 
 class Until(ShortSection):
-    """The end of the run: a time, or budgets (fedsim/clock/budget.py); the first one used up ends it."""
+    """The end of the run: a time, or budgets (fedsim/clock/budget.py), of which the first or the last one ends it."""
 
     short_key, short_types = "time", (str, int, float)
     short_schema: ClassVar = {"type": "string", "examples": ["10 min"]}
@@ -67,22 +68,27 @@ class Until(ShortSection):
     energy: Annotated[Energy, Field(gt=0)] | None = Field(default=None, description=f"Of all; {SPENT}")
     carbon: Annotated[Mass, Field(gt=0)] | None = Field(default=None, description=f"Of CO2 equivalent; {SPENT}")
     usd: float | None = Field(default=None, gt=0, description=f"Of all; {SPENT}")
+    when: Literal["any", "all"] = Field(default="any", description="How many of them are used up at the end.")
 
     @model_validator(mode="after")
     def _has_a_budget(self) -> Self:
-        if not self.model_dump():
-            raise ValueError(f"names no budget; there are {', '.join(type(self).model_fields)}")
+        if self.time is None and not self.limits():
+            raise ValueError(f"names no budget; there are time, {', '.join(AMOUNTS)}")
         return self
 
     @model_serializer(mode="wrap")
     def _short(self, serialize: Any) -> Any:
-        given = {name: value for name, value in serialize(self).items() if value is not None}
+        given = {name: value for name, value in serialize(self).items() if value not in (None, "any")}
         return given["time"] if set(given) == {"time"} else given
 
     def limits(self) -> dict[str, float]:
         """Return the budgets that are set, other than time."""
-        given = {name: getattr(self, name) for name in type(self).model_fields if name != "time"}
-        return {name: most for name, most in given.items() if most is not None}
+        return {name: most for name in AMOUNTS if (most := getattr(self, name)) is not None}
+
+    @property
+    def waits(self) -> bool:
+        """Whether the run goes on until budgets other than time are used up too."""
+        return self.when == "all" and bool(self.limits())
 
     @property
     def metered(self) -> bool:

@@ -68,6 +68,26 @@ def test_the_first_budget_to_be_used_up_ends_the_run(tmp_path):
         assert found.runs["sim_seconds"].iloc[0] == pytest.approx(time if updates == 3 else time / 2)
 
 
+@pytest.mark.parametrize(("later", "updates"), [("bytes", 4), ("time", 4), ("time alone", 4), ("neither", 50)])
+def test_with_all_the_last_budget_to_be_used_up_ends_the_run(tmp_path, later, updates):
+    """Four rounds by one budget, two by the other; `all` of one budget is that budget, and the protocol's end stays."""
+    steps = ran(tmp_path / "a", "sync", "1 h").updates["time"].tolist()
+    two, four = (f"{(steps[count - 1] + steps[count]) / 2!r} s" for count in (2, 4))  # in the middle of the next round
+    until = {
+        "bytes": {"time": two, "updates": 4}, "time": {"time": four, "updates": 2},
+        "time alone": {"time": four}, "neither": {"time": two, "updates": 51},
+    }[later]  # fmt: skip
+    found = ran(tmp_path / "b", "sync", {**until, "when": "all"})
+    assert found.updates["time"].tolist() == steps[:updates]
+    end = float(found.runs["sim_seconds"].iloc[0])
+    if later == "bytes":
+        assert end == steps[3]
+    elif later == "time":
+        assert float(four[:-2]) <= end < steps[4]
+    elif later == "time alone":
+        assert end == float(four[:-2])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("until", [{"bytes_up": "700 kB"}, {"updates": 3}, {"time": "1500 ms"}])
 def test_the_end_is_the_same_however_a_cohort_moves(tmp_path, until):
@@ -82,8 +102,8 @@ def test_the_end_is_the_same_however_a_cohort_moves(tmp_path, until):
 
 
 def test_every_budget_has_a_meter_and_says_how_it_is_written():
-    assert set(budget.METERS) | {"time"} == set(Until.model_fields)
-    for until in ("10 min", {"bytes": "10 MB"}, {"updates": 40, "time": "10 min"}):
+    assert set(budget.METERS) | {"time", "when"} == set(Until.model_fields)
+    for until in ("10 min", {"bytes": "10 MB"}, {"updates": 40, "time": "10 min"}, {"updates": 4, "when": "all"}):
         measure = Measure(until=until)
         assert measure.model_dump(mode="json")["until"] == until
         assert Measure(until=measure.model_dump(mode="json")["until"]) == measure
@@ -96,6 +116,7 @@ def test_every_budget_has_a_meter_and_says_how_it_is_written():
         ({"bytes": 10}, "10 has no unit: write '10 B' or '10 kB'"),
         ({"bytes_up": "0 B"}, "'0 B': must be more than 0"),
         ({}, "names no budget; there are time, updates, bytes, bytes_up, bytes_down"),
+        ({"when": "all"}, "names no budget; there are time, updates, bytes, bytes_up, bytes_down"),
         ({"byte": "3 B"}, "byte"),
     ],
 )
