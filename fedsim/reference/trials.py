@@ -119,13 +119,14 @@ def search(
 ) -> list[PlanTrial]:
     """Run the trials of a plan that have not been run, and write and return all of them.
 
-    `only` names methods or data, none means all; `without` names data.
+    `only` names methods, data, or data and task (digits/static), none means all; `without` names data.
     """
     known = {trial.key: trial for trial in read(place.plan / FILE)}
     wanted = [
         trial
         for trial in planned(plan)
-        if (not only or {trial.method, trial.data} & {*only}) and trial.data not in without
+        if (not only or {trial.method, trial.data, f"{trial.data}/{trial.task}"} & {*only})
+        and trial.data not in without
     ]
     points = {trial.key: point(plan, place.plan, trial) for trial in wanted}
     new = [trial for trial in wanted if not _has_run(known.get(trial.key), points[trial.key])]

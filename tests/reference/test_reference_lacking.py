@@ -32,7 +32,7 @@ def test_cells_of_other_options_or_budgets_are_outdated_and_run_anew(done):
     plan, place, found = done
     names = {*found.cells["cell"]}
     assert len(names) == 2
-    faster = {("small", "static", "prox"): {LR: 0.05}}
+    faster = {("small", "static", "prox", "sync"): {LR: 0.05}}
     poorer = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update={"bytes": 900_000})]})
     assert outdated(plan, place.plan, found, faster) == names
     assert outdated(plan, place.plan, found, faster, ["office/small/arriving"]) == set()
@@ -46,7 +46,7 @@ def test_cells_of_other_options_or_budgets_are_outdated_and_run_anew(done):
 
 def test_what_is_run_anew_is_not_kept_half_old_when_it_is_interrupted(done):
     plan, place, found = done
-    faster = {("small", "static", "prox"): {LR: 0.05}}
+    faster = {("small", "static", "prox", "sync"): {LR: 0.05}}
     cells = missing(plan, found, ["office/small/static/prox/sync/given"], {*found.cells["cell"]})
 
     def interrupted(*_):

@@ -9,10 +9,11 @@ from made_up_tables import plan, seeds, tables
 from scipy import stats
 
 from analysis.report.page import POLICY
-from fedsim.reference import curves, page, results
+from fedsim.reference import curves, page, results, trials
 from fedsim.reference import plan as plans
 from fedsim.reference.curves import FEDAVG
 from fedsim.reference.findings import findings
+from fedsim.reference.trials import PlanTrial
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -38,6 +39,10 @@ RUNS = (
     | seeds(f"{CAMPUS}/a/sync/halved", HIGH, 4e5, 40)
     | seeds(f"{CAMPUS}/b/sync/halved", LOW, 5e4, 4)
 )
+TRIED = [
+    PlanTrial("digits", "static", "a", "sync", 1, 9, {}, 0.5),
+    PlanTrial("digits", "static", "b", "sync", 2, 9, {trials.LR: 0.02, "options": {"mu": 0.5, "how": "so"}}, 0.6),
+]
 COMMAND = "python -m fedsim.reference --cell campus/digits/static"
 
 
@@ -49,7 +54,7 @@ def pages(tmp_path_factory):
 def _written(folder):
     (folder / "reference").mkdir()
     (folder / "reference" / page.SUMMARY).write_text(SUMMARY, "utf-8")
-    paths = page.write(PLAN, tables(RUNS, [f"{CAMPUS}/d/sync/given/3"]), folder)
+    paths = page.write(PLAN, tables(RUNS, [f"{CAMPUS}/d/sync/given/3"]), TRIED, folder)
     assert paths == [folder / "reference.md", folder / "reference_table.html"]
     assert sorted(folder.iterdir()) == sorted([folder / "reference", *paths])
     return [path.read_text("utf-8") for path in paths]
@@ -93,8 +98,13 @@ def test_rows_carry_what_others_read_for_the_boxes_that_leave_them_out(pages):
 
 def test_how_it_was_made_stands_on_both(pages):
     assert "\nSome hours. 0 cells took 0.0 core-hours" in pages[0]
-    assert pages[0].endswith("- `oasis`: it took too long.\n- two <b>: why.\n")
+    assert "- `oasis`: it took too long.\n- two <b>: why.\n\n## What" in pages[0]
     assert "<li><code>oasis</code>: it took too long.</li>\n<li>two &lt;b&gt;: why.</li>" in pages[1]
+
+
+def test_what_was_chosen_comes_last(pages):
+    assert "|\n| digits, static | `a/sync` |  |  |\n| digits, static | `b/sync` | 0.02 | mu 0.5, how so |\n" in pages[0]
+    assert pages[0].endswith(" how so |\n")
 
 
 def test_the_summary_stands_on_both_without_marks(pages):
@@ -195,5 +205,6 @@ def test_charts_show_all_leaders_and_few_others(found):
 @committed
 def test_the_page_is_made_of_the_tables(found):
     summary = (DOCS / "reference" / page.SUMMARY).read_text("utf-8")
-    source = page.markdown(found, plans.read(ROOT / plans.FILE), results.read(DOCS / "reference"), summary)
+    tried = trials.read(ROOT / "scenarios/reference" / trials.FILE)
+    source = page.markdown(found, plans.read(ROOT / plans.FILE), results.read(DOCS / "reference"), tried, summary)
     assert source == (DOCS / "reference.md").read_text("utf-8")

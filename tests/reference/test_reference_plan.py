@@ -13,6 +13,7 @@ from fedsim.reference import build, trials
 from fedsim.reference import plan as plans
 from fedsim.reference.cell import GIVEN, HALVED, Cell
 from fedsim.reference.trials import LR
+from fedsim.scenario.measure import Until
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = plans.read(ROOT / plans.FILE)
@@ -69,7 +70,7 @@ def test_every_method_of_the_shipped_plan_is_run_somewhere_with_all_seeds():
     assert all(seeds == {0, 1, 2, 3, 4} for seeds in found.values())
     assert {name.split("/")[3] for name in found} == {*SHIPPED.methods}
     assert {name.split("/")[0] for name in found} == {"campus", "hospitals", "phones", "sensors"}
-    assert SHIPPED.trials.seed not in SHIPPED.seeds
+    assert not {*SHIPPED.trials.seeds} & {*SHIPPED.seeds}
 
 
 @pytest.mark.parametrize("deployment", [*SHIPPED.deployments])
@@ -118,15 +119,34 @@ def test_a_plan_that_is_not_there_is_named(tmp_path):
 
 def test_budgets_and_keys_of_a_cell_are_in_its_scenario(tmp_path):
     plan, place = written(tmp_path)
-    chosen = {("small", "static", "prox"): {LR: 0.05, "options": {"mu": 0.25}}}
+    chosen = {("small", "static", "prox", "sync"): {LR: 0.05, "options": {"mu": 0.25}}}
     cell = Cell("office", "small", "static", "prox", "sync", HALVED, 1)
     made = build.point(plan, place.plan, cell, chosen).scenario
     assert (made.seed, made.network.rate_factor, made.training.lr, made.training.local_steps) == (1, 0.5, 0.05, 2)
     assert made.algorithm.options["mu"] == 0.25
-    assert (made.measure.until.bytes, made.measure.until.time) == (1_000_000, 60)
+    assert made.measure.until == Until(bytes="1 MB", time="1 min", when="all")
     assert (made.protocol.name, made.measure.splits) == ("sync", ["test"])
     untuned = build.point(plan, place.plan, cell, {}).scenario
     assert (untuned.algorithm.options["mu"], untuned.training.lr) == (0.5, 0.01)
+
+
+def test_a_protocol_without_trials_takes_what_another_one_of_the_method_has(tmp_path):
+    plan, place = written(tmp_path)
+    chosen = {("small", "static", "fedavg", "buffered"): {LR: 0.05}}
+    for protocol, more, rate in [
+        ("sync", {}, 0.05), ("buffered", {}, 0.05), ("sync", {("small", "static", "fedavg", "sync"): {}}, 0.01),
+    ]:  # fmt: skip
+        cell = Cell("office", "small", "static", "fedavg", protocol, GIVEN, 0)
+        assert build.point(plan, place.plan, cell, {**chosen, **more}).scenario.training.lr == rate
+    of_another_task = Cell("office", "small", "arriving", "fedavg", "sync", GIVEN, 0)
+    assert build.point(plan, place.plan, of_another_task, chosen).scenario.training.lr == 0.01
+
+
+def test_runs_of_a_setting_may_end_at_the_first_budget(tmp_path):
+    plan, place = written(tmp_path)
+    first = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update={"when": "any"})]})
+    made = build.point(first, place.plan, Cell("office", "small", "static", "prox", "sync", GIVEN, 1), {}).scenario
+    assert made.measure.until == Until(bytes="1 MB", time="1 min")
 
 
 def test_periods_arrive_by_the_clock_as_shares_of_the_time_budget(tmp_path):

@@ -60,17 +60,26 @@ def test_a_course_is_the_score_over_all_periods_with_what_had_moved_by_then(whol
             assert row["bytes"] == moved
 
 
-def test_the_budgets_end_a_run(tmp_path):
+def test_the_first_budget_ends_a_run_or_the_last(tmp_path):
     plan, place = written(tmp_path)
-    tight = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update={"time": 0.2, "halved": {}})]})
-    cells = [cell for cell in tight.cells() if cell.method == "fedavg" and cell.seed == 0]
-    *_, found = running.run(tight, place, cells, {}, bench())
-    assert (found.cells["seconds"] <= 0.2).all()
+    ended = []
+    for when, moved in [("any", 1_000_000), ("all", 10), ("all", 1_000_000)]:
+        tight = {"time": 0.2, "bytes": moved, "when": when, "halved": {}}
+        changed = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update=tight)]})
+        cells = [cell for cell in changed.cells() if (cell.method, cell.protocol, cell.seed) == ("fedavg", "sync", 0)]
+        *_, found = running.run(changed, place, cells, {}, bench())
+        ended.append(found.cells.set_index("task").loc["static"])
+    first, time_last, neither = ended
+    assert (first["seconds"], first["updates"]) == (0.2, 2)
+    assert 0.2 <= time_last["seconds"] < neither["seconds"]
+    assert neither["updates"] == 3  # all rounds
 
 
 def test_a_run_whose_budget_allows_no_update_has_no_score(tmp_path):
     plan, place = written(tmp_path)
-    poor = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update={"bytes": 10, "halved": {}})]})
+    poor = plan.model_copy(
+        update={"settings": [plan.settings[0].model_copy(update={"bytes": 10, "when": "any", "halved": {}})]}
+    )
     cells = [cell for cell in poor.cells() if cell.method == "fedavg" and cell.task == "static" and cell.seed == 0]
     *_, found = running.run(poor, place, cells, {}, bench())
     assert found.cells["score"].isna().all()

@@ -15,15 +15,16 @@ from fedsim.scenario.parts import find
 ROOT = Path(__file__).parents[2]
 SHIPPED = plans.read(ROOT / plans.FILE)
 PLANNED = [*trials.planned(SHIPPED)]
+WHOLE = {("digits", "static"), ("drifting", "snapshots")}  # data and tasks whose trials have all been run
 
 
-def test_every_method_has_the_same_number_of_trials_of_each_data_and_task_the_first_as_written():
+def test_every_contender_has_the_same_trials_of_each_data_and_task_the_first_as_written():
     numbers = {}
     for one in PLANNED:
-        numbers.setdefault((one.data, one.task, one.method), []).append(one.trial)
+        numbers.setdefault(one.of, []).append((one.trial, one.seed))
         assert (one.keys == {}) == (one.trial == 1)
-    assert {key: [1, 2, 3, 4] for key in numbers} == numbers
-    assert {*numbers} == {(cell.data, cell.task, cell.method) for cell in SHIPPED.cells()}
+    assert {key: [(trial, seed) for trial in range(1, 9) for seed in (100, 101)] for key in numbers} == numbers
+    assert {*numbers} == {(cell.data, cell.task, cell.method, cell.protocol) for cell in SHIPPED.cells()}
 
 
 def test_all_methods_share_the_learning_rates_that_are_tried():
@@ -47,37 +48,63 @@ def test_every_trial_can_be_run_and_is_scored_on_validation_data_alone(data):
     made = [trials.point(SHIPPED, folder, one) for one in PLANNED if one.data == data]
     assert check.points(made, whole=True) == []
     assert {tuple(point.scenario.measure.splits) for point in made} == {("val",)}
-    assert {point.scenario.seed for point in made} == {SHIPPED.trials.seed}
+    assert {point.scenario.seed for point in made} == {*SHIPPED.trials.seeds}
+    assert {point.scenario.measure.until.when for point in made} == {"any"}
 
 
-def test_the_trials_on_record_are_those_of_the_plan():
+def test_the_trials_on_record_are_of_the_plan_and_whole_where_they_have_all_been_run():
     known = trials.read(ROOT / "scenarios/reference" / trials.FILE)
-    assert [(one.key, one.keys) for one in known] == [(one.key, one.keys) for one in PLANNED]
+    planned = {one.key: one.keys for one in PLANNED}
+    assert [key for key in planned if key in {one.key for one in known}] == [one.key for one in known]
     assert all(one.value is not None for one in known)
+    assert {one.key: one.keys for one in known if _whole(one)} == {
+        key: planned[key] for key in planned if key[:2] in WHOLE
+    }
 
 
 @pytest.mark.long
 def test_the_trials_on_record_are_the_points_of_the_plan_as_it_is():
     known = trials.read(ROOT / "scenarios/reference" / trials.FILE)
-    some = [one for one in known if one.trial in (1, SHIPPED.trials.count)]
+    some = [one for one in known if one.trial in (1, SHIPPED.trials.count) and _whole(one)]
+    assert some
     assert [one.run for one in some] == [trials.point(SHIPPED, ROOT / "scenarios/reference", one).id for one in some]
 
 
 def test_the_best_trial_is_chosen_and_the_first_of_equals():
     found = trials.chosen([
-        PlanTrial("d", "t", "a", 1, {}, 0.5), PlanTrial("d", "t", "a", 2, {LR: 0.1}, 0.7),
-        PlanTrial("d", "t", "a", 3, {LR: 0.2}, 0.7), PlanTrial("d", "t", "b", 1, {}, None),
-        PlanTrial("d", "t", "b", 2, {LR: 0.1}, 0.0), PlanTrial("d", "u", "a", 1, {}, 0.1),
-        PlanTrial("e", "t", "a", 1, {}, 0.2),
+        _tried("d/t/a/p/1/0", 0.5), _tried("d/t/a/p/2/0", 0.7, 0.1), _tried("d/t/a/p/3/0", 0.7, 0.2),
+        _tried("d/t/b/p/1/0", None), _tried("d/t/b/p/2/0", 0.0, 0.1), _tried("d/u/a/p/1/0", 0.1),
+        _tried("d/t/a/q/1/0", 0.2),
     ])  # fmt: skip
     assert found == {
-        ("d", "t", "a"): {LR: 0.1}, ("d", "t", "b"): {LR: 0.1}, ("d", "u", "a"): {}, ("e", "t", "a"): {},
+        ("d", "t", "a", "p"): {LR: 0.1}, ("d", "t", "b", "p"): {LR: 0.1}, ("d", "u", "a", "p"): {},
+        ("d", "t", "a", "q"): {},
     }  # fmt: skip
+
+
+def test_the_mean_over_seeds_counts_and_a_trial_that_lacks_one_does_not():
+    two = [_tried("d/t/a/p/1/0", 0.5), _tried("d/t/a/p/1/1", 0.6), _tried("d/t/a/p/2/0", 0.7, 0.1)]
+    assert trials.chosen(two) == {("d", "t", "a", "p"): {}}
+    assert trials.chosen([*two, _tried("d/t/a/p/2/1", 0.3, 0.1)]) == {("d", "t", "a", "p"): {}}
+    assert trials.chosen([*two, _tried("d/t/a/p/2/1", 0.5, 0.1)]) == {("d", "t", "a", "p"): {LR: 0.1}}
+
+
+def _tried(name, value, rate=None):
+    data, task, method, protocol, number, seed = name.split("/")
+    keys = {} if rate is None else {LR: rate}
+    return PlanTrial(data, task, method, protocol, int(number), int(seed), keys, value)
+
+
+def _whole(trial):
+    return (trial.data, trial.task) in WHOLE
 
 
 def test_trials_are_read_back_as_they_were_written(tmp_path):
     options = {LR: 0.03, "options": {"mu": 1e-4, "how": "x"}}
-    made = [PlanTrial("d", "t", "a", 1, {}), PlanTrial("d", "t", "a", 2, options, 0.25, "0123456789ab")]
+    made = [
+        PlanTrial("d", "t", "a", "p", 1, 7, {}),
+        PlanTrial("d", "t", "a", "p", 2, 8, options, 0.25, "0123456789ab"),
+    ]
     trials.write(made, tmp_path / trials.FILE)
     assert trials.read(tmp_path / trials.FILE) == made
     assert trials.read(tmp_path / "none.csv") == []
@@ -86,7 +113,7 @@ def test_trials_are_read_back_as_they_were_written(tmp_path):
 def test_a_search_runs_its_trials_once(tmp_path):
     plan, place = written(tmp_path)
     found = trials.search(plan, place, bench())
-    assert len(found) == 9  # fedavg and prox of static, fedavg of arriving
+    assert len(found) == 30  # three with two seeds each: fedavg of both tasks and protocols, prox
     assert all(0 <= one.value <= 1 for one in found)
     again = trials.search(plan, place, replace(bench(), run=_refused))
     assert again == found
@@ -98,8 +125,8 @@ def test_trials_of_another_budget_are_run_anew_and_only_those_that_are_meant(tmp
     assert {one.method for one in first} == {"prox"}
     assert trials.search(plan, place, replace(bench(), run=_refused), without=["small"]) == first
     poorer = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update={"bytes": 900_000})]})
-    again = trials.search(poorer, place, bench(), only=["small"])
-    assert len(again) == 9
+    again = trials.search(poorer, place, bench(), only=["small/static", "small/arriving"])
+    assert len(again) == 30
     assert not {one.run for one in again} & {one.run for one in first}
 
 

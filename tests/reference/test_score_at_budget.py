@@ -41,6 +41,14 @@ def test_the_last_scoring_at_or_before_the_budget_counts(steps):
 
 
 @given(STEPS)
+def test_the_final_score_is_the_last_within_both_budgets(steps):
+    rows = course(steps)
+    found = at_budgets(trained(tables({PLACE: rows[1:]})), WHOLE)
+    within = [score for seconds, moved, score in rows if 0 < seconds <= 50 and moved <= 1000]
+    assert found[FINAL] == within[-1] if within else math.isnan(found[FINAL])
+
+
+@given(STEPS)
 def test_a_larger_budget_never_loses_a_score(steps):
     found = at_budgets(trained(tables({PLACE: course(steps)[1:]})), WHOLE)
     for cost in ("bytes", "seconds"):

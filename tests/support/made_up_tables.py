@@ -42,7 +42,7 @@ def plan(*settings: str, **options: object) -> Plan:
     return Plan.model_validate(
         {
             "seeds": [0, 1, 2, 3, 4],
-            "trials": {"seed": 9, "count": 3, "share": 0.5, "lr": [0.001, 0.1]},
+            "trials": {"seeds": [9], "count": 3, "share": 0.5, "lr": [0.001, 0.1]},
             "data": {data: {} for _, data, _ in parts},
             "tasks": {task: {} for _, _, task in parts},
             "deployments": {deployment: {"protocols": {}} for deployment, _, _ in parts},

@@ -13,7 +13,7 @@ from fedsim.sweep.engines.local import Local
 
 PLAN = """
 seeds: [0, 1]
-trials: {seed: 9, count: 3, share: 0.5, lr: [0.001, 0.1]}
+trials: {seeds: [8, 9], count: 3, share: 0.5, lr: [0.001, 0.1]}
 data: {small: {data.dataset: {name: synthetic, nodes: 120, classes: 4, features: 6}}}
 tasks:
   static: {}
