@@ -54,7 +54,7 @@ def command(given: argparse.Namespace) -> int:
     """Do what the parsed arguments ask for.  Raises UserError for a mistake in them or in the scenario."""
     console = terminal.console(stderr=given.json)
     if given.json and (given.init or given.tried or given.tune):
-        raise UserError("--json is for --list, --dry-run, --explain and runs: leave it out")
+        raise UserError("--json is for --list, --dry-run, --explain, --status and runs: leave it out")
     if given.schema:
         print(json.dumps(Scenario.model_json_schema(), indent=2, ensure_ascii=False))
         return 0
@@ -94,7 +94,7 @@ def command(given: argparse.Namespace) -> int:
             return 0
         show(console, points, given.verbose, [LOADED if given.data else CHECKED, *noted])
         return 0
-    do = explain if given.explain else tune if given.tune else run
+    do = explain if given.explain else tune if given.tune else tell if given.status else run
     with document.located():
         return do(given, scenario, document, points, console)
 
@@ -129,6 +129,21 @@ def explain(
         print(as_json.text(explanation.estimates(points, data, given.verbose)))
     else:
         explanation.explain(console, scenario, points, data, given.verbose)
+    return 0
+
+
+def tell(
+    given: argparse.Namespace, scenario: Scenario, document: Document, points: list[Point], console: Console
+) -> int:
+    """Say how far the scenario's runs are, and return the exit code."""
+    from fedsim.sweep.runner import Sweep
+    from fedsim.sweep.status import lines, status
+
+    found = status(Sweep(points, "", given.out or Path("runs") / scenario.name, Path()))
+    if given.json:
+        print(as_json.text(found))
+    else:
+        console.print(*lines(found, given.verbose), sep="\n", soft_wrap=True)
     return 0
 
 

@@ -28,7 +28,7 @@ from fedsim.reference.running import Bench, ReferenceFolders
 EXAMPLES = """\
 examples:
   python -m fedsim.reference                         run what the tables lack, and write docs/reference.md and .html
-  python -m fedsim.reference --list                  what the plan has, what is done, and the hours that are left
+  python -m fedsim.reference --list                  what the plan has, what is done, and how long it took
   python -m fedsim.reference --hours 1               begin nothing more after an hour; the same command goes on
   python -m fedsim.reference --cell campus/digits/static/power/sync/given/3
                                                      one cell alone, into runs/reference/alone; compare with the table
@@ -124,7 +124,7 @@ def _absent(plan: Plan, place: ReferenceFolders, names: Iterable[str], console: 
 def listed(plan: Plan, place: ReferenceFolders, console: Console) -> int:
     """Print what is done and what is left, setting by setting, and return 0."""
     known = results.read(place.tables)
-    heads = ["setting", "done", "failed", "left", "core time", "ahead"]
+    heads = ["setting", "done", "failed", "left", "core time"]
     for line in terminal.table(heads, [*results.lines(results.by_setting(plan, known))], console.width):
         console.print(line, soft_wrap=True)
     console.print(results.summary(plan, known), soft_wrap=True)

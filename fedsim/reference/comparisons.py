@@ -16,11 +16,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from statistics import stdev
 from typing import Literal
 
 import pandas as pd
-from scipy.special import stdtr
+from scipy.stats import ttest_1samp
 
 from analysis.statistics.intervals import CONFIDENCE, FEWEST, Interval, interval
 from analysis.statistics.significance import differences
@@ -154,13 +153,9 @@ def pairs(runs: pd.DataFrame, column: str, order: Sequence[Contender]) -> tuple[
 
 def p_value(gap: Interval) -> float:
     """Return the two-sided p-value of Student's t for a mean of zero; NaN for too few units."""
-    count = len(gap.units)
-    if count < FEWEST:
-        return math.nan
-    error = stdev(gap.units) / math.sqrt(count)
-    if error == 0:
-        return 1.0 if gap.mean == 0 else 0.0
-    return 2 * float(stdtr(count - 1, -abs(gap.mean) / error))
+    if len(gap.units) < FEWEST or len({*gap.units}) == 1:
+        return float(gap.mean == 0) if len(gap.units) >= FEWEST else math.nan
+    return float(ttest_1samp(gap.units, 0).pvalue)
 
 
 def holm(values: Sequence[float]) -> list[bool]:

@@ -96,7 +96,6 @@ class Plan(Section):
     methods: dict[str, Method]
     settings: list[Setting]
     left_out: list[LeftOut] = Field([])
-    pilot: str = Field(default="", description="What a first run said of how long the whole would take.")
     notes: list[str] = Field([], description="What else a reader of the page should know.")
 
     @model_validator(mode="after")

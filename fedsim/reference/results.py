@@ -2,7 +2,7 @@
 
 They are kept in `docs/reference/`, so that a machine goes on where another has stopped, and the page can be made anew
 from them alone.  A cell is `done` (or `stalled`: nothing more could happen before its budgets were used up), or
-`failed`, without a course.  What cells have taken tells how long the rest of a plan will take.
+`failed`, without a course.
 """
 
 import hashlib
@@ -31,8 +31,6 @@ COLUMNS = [
     "seconds", "bytes", "updates", "score", "real_seconds",
 ]  # fmt: skip
 COURSE = ["cell", "seconds", "bytes", "score"]
-ALIKE = (["method", "task", "data", "links"], ["method", "task", "links"], ["method", "links"], ["links"])
-CORES = 2  # of the machine for which times are estimated
 
 
 @dataclass(frozen=True)
@@ -122,21 +120,17 @@ def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Spent:
-    """A setting's cells: how many are done, failed and left, and their seconds on one core.
-
-    `ahead` is an estimate for those left; NaN without any similar cell.
-    """
+    """A setting's cells: how many are done, failed and left, and their seconds on one core."""
 
     name: str
     done: int
     failed: int
     left: int
     seconds: float
-    ahead: float
 
 
 def by_setting(plan: Plan, known: Results) -> list[Spent]:
-    """Return what each setting has taken, in the plan's order, and what its rest will."""
+    """Return what each setting has taken, in the plan's order."""
     groups: dict[SettingKey, list[Cell]] = {}
     for cell in plan.cells():
         groups.setdefault(cell.setting, []).append(cell)
@@ -145,38 +139,20 @@ def by_setting(plan: Plan, known: Results) -> list[Spent]:
 
 def _spent(name: str, cells: Sequence[Cell], known: pd.DataFrame) -> Spent:
     rows = known[known["cell"].isin([str(cell) for cell in cells])]
-    done, all_done = (table[table["status"] != "failed"] for table in (rows, known))
-    left = [cell for cell in cells if str(cell) not in {*done["cell"]}]
-    ahead = sum(estimate(cell, all_done) for cell in left)
-    return Spent(name, len(done), len(rows) - len(done), len(left), float(done["real_seconds"].sum()), ahead)
-
-
-def estimate(cell: Cell, done: pd.DataFrame) -> float:
-    """Return the seconds of a cell on one core: the mean of the cells most like it, NaN without any.
-
-    Cells of the same method, task, data and links come first, then those of other data, and so on.
-    """
-    for keys in ALIKE:
-        alike = done.loc[(done[keys] == [cell.row[key] for key in keys]).all(axis=1), "real_seconds"]
-        if len(alike):
-            return float(alike.mean())
-    return float(done["real_seconds"].mean())
+    done = rows[rows["status"] != "failed"]
+    return Spent(name, len(done), len(rows) - len(done), len(cells) - len(done), float(done["real_seconds"].sum()))
 
 
 def summary(plan: Plan, known: Results) -> str:
     """Return a paragraph: how many cells there are, how long they took, how many failed."""
     parts = by_setting(plan, known)
     done, left, failed = (sum(getattr(part, name) for part in parts) for name in ("done", "left", "failed"))
-    seconds = sum(part.seconds for part in parts)
-    text = f"{done:,} cells took {seconds / 3600:.1f} core-hours, {seconds / CORES / 3600:.1f} hours on two cores."
-    if left:
-        ahead = sum(part.ahead for part in parts if part.left)
-        text += f" {left:,} cells of the plan are still to be run, about {ahead / CORES / 3600:.1f} hours on two cores."
+    text = f"{done:,} cells took {sum(part.seconds for part in parts) / 3600:.1f} core-hours."
+    text += f" {left:,} cells of the plan are still to be run." if left else ""
     return text + (f" {failed} failed." if failed else "")
 
 
 def lines(parts: Sequence[Spent]) -> Iterator[list[str]]:
-    """Yield the rows of a table: setting, done, failed, left, core time spent and ahead."""
+    """Yield the rows of a table: setting, done, failed, left, core time spent."""
     for part in parts:
-        ahead = duration(part.ahead) if part.left and part.ahead == part.ahead else "unknown" if part.left else ""
-        yield [part.name, str(part.done), str(part.failed), str(part.left), duration(part.seconds), ahead]
+        yield [part.name, str(part.done), str(part.failed), str(part.left), duration(part.seconds)]

@@ -15,10 +15,11 @@ Not modelled: a search for each deployment.
 import csv
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,9 @@ from fedsim.scenario.text import yaml_file
 
 FILE = "trials.csv"
 COLUMNS = ["data", "task", "method", "protocol", "trial", "seed", "run", "keys", "value"]
+READ: dict[str, Callable[[str], Any]] = {
+    "trial": int, "seed": int, "keys": json.loads, "value": lambda text: float(text) if text else None,
+}  # fmt: skip
 LR = "training.lr"
 ONCE = "one_shot"  # the protocol of a single exchange
 
@@ -173,12 +177,8 @@ def read(path: Path) -> list[PlanTrial]:
         return []
     with path.open(encoding="utf-8", newline="") as file:
         return [
-            PlanTrial(
-                row["data"], row["task"], row["method"], row["protocol"], int(row["trial"]), int(row["seed"]),
-                json.loads(row["keys"]), float(row["value"]) if row["value"] else None, row["run"],
-            )
-            for row in csv.DictReader(file)
-        ]  # fmt: skip
+            PlanTrial(**{name: READ.get(name, str)(text) for name, text in row.items()}) for row in csv.DictReader(file)
+        ]
 
 
 def write(trials: Sequence[PlanTrial], path: Path) -> None:

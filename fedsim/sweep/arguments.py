@@ -22,6 +22,8 @@ EXAMPLES = """examples:
       check the scenario and list its runs; nothing is simulated or written
   python -m fedsim scenarios/sparse_clients.yaml --explain
       describe what would run, and estimate the cost of the first rounds
+  python -m fedsim scenarios/sparse_clients.yaml --status
+      how many of its runs are done, and which have failed
   python -m fedsim scenarios/sparse_clients.yaml --set protocol.rounds=5 \\
                    --set "grid.seed=[0, 1]" --out runs/small
       the same with fewer rounds and two seeds
@@ -106,6 +108,7 @@ def parser() -> argparse.ArgumentParser:
     add("--dry-run", action="store_true",
         help="check the scenario; print its runs (of many: their axes) and the first one in full")  # fmt: skip
     add("--explain", action="store_true", help="describe what would run; estimate bytes and times of the first rounds")
+    add("--status", action="store_true", help="say how many of its runs are done, failed, begun and left")
     add("--tune", type=_count("trials"), metavar="N",
         help="run N trials for each algorithm and write the best options as a scenario")  # fmt: skip
     add("--list", nargs="*", metavar=("KIND", "NAME"),
@@ -120,13 +123,13 @@ def parser() -> argparse.ArgumentParser:
 
     add = parser.add_argument_group("with these").add_argument
     add("-v", "--verbose", action="store_true", help="with --dry-run: a row for every run, and each in full; with "
-        "--explain: every condition and all options")  # fmt: skip
+        "--explain: every condition and all options; with --status: every run")  # fmt: skip
     add("--tune-lr", action="store_true",
         help="with --tune: the clients' learning rate too, from a tenth of training.lr to ten times it")  # fmt: skip
     add("--with", choices=[*STUDIES], dest="study",
         help="with --init: a study of an algorithm of your own, as by default, or of a torch module")  # fmt: skip
-    add("--json", action="store_true", help="print one JSON document for programs, of --list, --dry-run, --explain "
-        "or the runs; all else goes to the standard error")  # fmt: skip
+    add("--json", action="store_true", help="print one JSON document for programs, of --list, --dry-run, --explain, "
+        "--status or the runs; all else goes to the standard error")  # fmt: skip
 
     add = parser.add_argument_group("where and how runs are simulated").add_argument
     add("--jobs", "--workers", type=_count("processes"), metavar="N",

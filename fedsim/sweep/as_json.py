@@ -3,6 +3,7 @@
     --list [KIND [NAME ...]]    a list of parts: kind, name, description, source, options (null but for those named)
     SCENARIO --dry-run          the runs: id, axes, and the scenario with every default written out
     SCENARIO --explain          what is estimated of each condition: seconds, bytes, clients asked
+    SCENARIO --status           the folder, the process that writes into it (or null), and each run's state
     SCENARIO                    the folder, the report (null without one), and the rows of summary.csv
 
 Numbers that are missing are null.  Not covered: --tune, which is made to be read.

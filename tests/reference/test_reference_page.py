@@ -21,7 +21,6 @@ HIGH, NEAR, LOW = (0.80, 0.81, 0.82, 0.81, 0.80), (0.84, 0.78, 0.85, 0.79, 0.80)
 CAMPUS = "campus/digits/static"
 PLAN = plan(
     CAMPUS,
-    pilot="Some hours.",
     methods={
         name: {"algorithm": algorithm, "tasks": [], "protocols": []}
         for name, algorithm in {"a": "fedavg", "b": "fed_gcn", "c": "local"}.items()
@@ -97,7 +96,7 @@ def test_rows_carry_what_others_read_for_the_boxes_that_leave_them_out(pages):
 
 
 def test_how_it_was_made_stands_on_both(pages):
-    assert "\nSome hours. 0 cells took 0.0 core-hours" in pages[0]
+    assert "\n0 cells took 0.0 core-hours." in pages[0]
     assert "- `oasis`: it took too long.\n- two <b>: why.\n\n## What" in pages[0]
     assert "<li><code>oasis</code>: it took too long.</li>\n<li>two &lt;b&gt;: why.</li>" in pages[1]
 

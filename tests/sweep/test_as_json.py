@@ -75,5 +75,5 @@ def test_a_mistake_is_words_on_the_standard_error(call, small):
 def test_what_has_no_document_refuses_it(call, small, words):
     code, out, said = call(*words, "--json")
     assert (code, out) == (2, "")
-    assert "--json is for --list, --dry-run, --explain and runs: leave it out" in " ".join(said.split())
+    assert "--json is for --list, --dry-run, --explain, --status and runs: leave it out" in " ".join(said.split())
     assert not Path("study").exists()

@@ -36,7 +36,9 @@ def traffic(tmp_path_factory):
 
 def test_traffic_is_simulated_and_reported(traffic):
     assert (traffic / "report" / "report.html").stat().st_size > 100_000
-    assert len([*traffic.glob("points/*/transfers.parquet")]) > 0
+    assert (count := len([*traffic.glob("points/*/transfers.parquet")])) > 0
+    words = (ROOT / "scenarios" / "replay.yaml", "--status", "--out", traffic, "--set", "grid.network.model=[fluid]")
+    assert f"{count} done" in bare(ROOT, "fedsim", *words).stdout
 
 
 def test_calibration_fits_a_run(traffic, tmp_path):

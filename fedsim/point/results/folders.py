@@ -228,14 +228,24 @@ def locked(out: Path) -> Iterator[list[Path]]:
                 folder.rmdir()
 
 
+def writer(out: Path) -> str | None:
+    """Return the number of the process that writes into a folder of results ("?" if unknown), None without one."""
+    if not (out / LOCK).is_file():
+        return None
+    try:
+        with FileLock(out / LOCK, timeout=0):
+            return None
+    except Timeout:
+        return ((out / HOLDER).read_text("utf-8").strip() if (out / HOLDER).is_file() else "") or "?"
+
+
 def _take(lock: FileLock, out: Path) -> None:
     # The system frees the lock of a process that dies, for any reason.
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        holder = (out / HOLDER).read_text("utf-8").strip() if (out / HOLDER).is_file() else ""
         remedy = "wait until it ends, or give another folder with --out"
-        raise UserError(f"{out} is being written by process {holder or '?'}; {remedy}") from None
+        raise UserError(f"{out} is being written by process {writer(out)}; {remedy}") from None
     try:
         if not (out / HOLDER).is_file():
             (out / HOLDER).unlink(missing_ok=True)  # a pipe, into which a write would never end
