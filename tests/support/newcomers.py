@@ -81,6 +81,13 @@ def command(line: str) -> None:
         assert ended.returncode == 0, ended.stderr + ended.stdout
 
 
+def shown(page: Path) -> Iterator[str]:
+    """Yield the lines that a page says its blocks print."""
+    for block in BLOCK.finditer(page.read_text("utf-8")):
+        if block["kind"] == "text" and (block["why"] or "").startswith("what the block above prints"):
+            yield from filter(str.strip, block["body"].splitlines())
+
+
 def fragments(page: Path) -> list[str]:
     """The pieces of scenarios that a page shows without a file's name."""
     found = BLOCK.finditer(page.read_text("utf-8"))

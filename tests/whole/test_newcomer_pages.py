@@ -59,6 +59,12 @@ def test_no_block_is_left_out(page):
 def test_a_page_runs_from_its_first_line_to_its_last(page, tmp_path):
     with newcomers.run(page, tmp_path) as names:
         CHECKS.get(name_of(page), lambda names: None)(names)
+        printed = [line.split() for line in names["printed"].splitlines()]
+    assert [line for line in newcomers.shown(page) if line.split() not in printed] == []
+
+
+def test_what_pages_show_as_printed_is_found():
+    assert sum(any(newcomers.shown(page)) for page in PAGES) >= 7
 
 
 @pytest.mark.parametrize("page", WITH_FRAGMENTS, ids=name_of)
