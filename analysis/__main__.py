@@ -80,8 +80,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
 def _done(options: argparse.Namespace) -> int:
     """Do what the options ask for, and return the exit code.  Raises UserError for what cannot be read or written."""
     if options.compare:
-        one, other = options.compare
-        return _beside(one, other) if options.errors else _compared(one, other, options.all)
+        return _compared(*options.compare, options)
     try:
         if options.trace:
             return _traced(options.results)
@@ -104,16 +103,13 @@ def _traced(runs: Sequence[Path]) -> int:
     return 0
 
 
-def _compared(one: Path, other: Path, every: bool) -> int:
+def _compared(one: Path, other: Path, options: argparse.Namespace) -> int:
+    if options.errors:
+        print(*beside(one, other, terminal.width()), sep="\n")
+        return 0 if pairs(one, other) else 1
     found = compare(one, other)
-    for line in lines(found, one, other, terminal.width(), every):
-        print(line)
+    print(*lines(found, one, other, terminal.width(), options.all), sep="\n")
     return 0 if found.identical else 1
-
-
-def _beside(one: Path, other: Path) -> int:
-    print(*beside(one, other, terminal.width()), sep="\n")
-    return 0 if pairs(one, other) else 1
 
 
 if __name__ == "__main__":

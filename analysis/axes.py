@@ -4,7 +4,7 @@ Not modelled: distributions. "lognormal(50 ms, 0.5)" has no single number; it on
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -72,7 +72,7 @@ def hardest_first(axis: str, values: Iterable[str]) -> list[str]:
     return line if axis.split(".")[-1] in HIGHEST_IS_BEST else line[::-1]
 
 
-def condition_of(values: dict[str, str]) -> str:
+def condition_of(values: Mapping[str, str]) -> str:
     """Return "latency 10 ms, participation 0.3"."""
     return ", ".join(f"{short(axis)} {value}" for axis, value in values.items())
 

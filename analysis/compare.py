@@ -8,11 +8,12 @@ Not modelled: whether a difference is significant; see the report's intervals.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from analysis.axes import short
+from analysis.axes import condition_of
 from analysis.read.load import FIXED, flat, read_scenario, summary_of
 from analysis.read.methods import shared
 from analysis.read.stored import POINTS, TABLES, tables
@@ -56,7 +57,7 @@ def compare(one: Path, other: Path) -> Comparison:
     pairs = [_pair(one / POINTS / a, other / POINTS / b, keys[0][a], rows[0][a], rows[1][b]) for a, b in both]
     for a, b in both:
         del keys[0][a], keys[1][b]
-    first, second = ([f"{run} ({_label(key)})" for run, key in unpaired.items()] for unpaired in keys)
+    first, second = ([f"{run} ({condition_of(dict(key))})" for run, key in unpaired.items()] for unpaired in keys)
     return Comparison(pairs, (first, second))
 
 
@@ -68,7 +69,7 @@ def matched(one: Path, other: Path) -> list[tuple[str, str, str]]:
     keys = [{point: _key(row) for point, row in _done(folder).items()} for folder in (one, other)]
     alone = [(a, b) for a in keys[0] for b in keys[1]]
     both = alone if len(alone) == 1 else _matched(*keys)
-    return [(_label(keys[0][a]), a, b) for a, b in both]
+    return [(condition_of(dict(keys[0][a])), a, b) for a, b in both]
 
 
 def lines(comparison: Comparison, one: Path, other: Path, width: int, every: bool = False) -> Iterator[str]:
@@ -97,7 +98,7 @@ def lines(comparison: Comparison, one: Path, other: Path, width: int, every: boo
 def _block(pair: Pair, everywhere: Mapping[str, Any], same: Mapping[str, Any], width: int) -> Iterator[str]:
     """Yield the lines of a run that differs: its condition, tables, settings and numbers."""
     condition = {axis: value for axis, value in pair.condition.items() if axis not in same} or pair.condition
-    yield from wrapped(_label(tuple(condition.items())), width, "  ", "    ")
+    yield from wrapped(condition_of(condition), width, "  ", "    ")
     yield from wrapped(f"tables: {', '.join(pair.differing)}", width, "    ", "      ")
     for name, title in SHOWN.items():
         if (change := _difference(*pair.numbers[name])) is not None:
@@ -120,8 +121,7 @@ def _ranges(pairs: Sequence[Pair]) -> Iterator[str]:
 
 def _listed(blocks: Sequence[Sequence[str]], every: bool) -> Iterator[str]:
     most = len(blocks) if every else MOST
-    for block in blocks[:most]:
-        yield from block
+    yield from chain.from_iterable(blocks[:most])
     if len(blocks) > most:
         yield f"  ... and {len(blocks) - most} more (--all lists them)"
 
@@ -172,10 +172,6 @@ def _pair(one: Path, other: Path, key: Key, a: Mapping[str, Any], b: Mapping[str
     first, second = tables(one), tables(other)
     differing = tuple(name for name in TABLES if not first[name].equals(second[name]))
     return Pair(dict(key), differing, settings, {name: (float(a[name]), float(b[name])) for name in SHOWN})
-
-
-def _label(key: Key) -> str:
-    return ", ".join(f"{short(axis)} {value}" for axis, value in key)
 
 
 def _difference(one: float, other: float) -> str | None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from analysis.compare import matched
 from analysis.measures.communication import directions, durations
@@ -93,18 +92,13 @@ def _bytes(way: str, one: Tables, other: Tables) -> Line | None:
 
 def _scores(name: tuple[str, str, str], one: Tables, other: Tables) -> Line | None:
     metric, model, split = name
-    first, second = (
-        _by_version(curve(each["scores"], each["transfers"], model, metric, split)) for each in (one, other)
-    )
+    curves = (curve(each["scores"], each["transfers"], model, metric, split) for each in (one, other))
+    first, second = (rows.groupby("version")["score"].last().astype(float) for rows in curves)
     if first.empty or second.empty:
         return None
     apart = np.asarray((second - first).dropna().abs(), dtype=np.float64)
     last = float(first.iloc[-1]), float(second.iloc[-1])
     return Line("/".join(name), *last, last[1] - last[0], apart, score=True)
-
-
-def _by_version(rows: pd.DataFrame) -> "pd.Series[float]":
-    return rows.groupby("version")["score"].last().astype(float)
 
 
 def _line(name: str, first: float, second: float, each: Floats | None = None) -> Line:

@@ -167,7 +167,7 @@ def _claims_of(
     for i, match in enumerate(matches):
         if match is None:
             continue
-        value, spread, low, high = (None if number is None else _number(number) for number in match.groups())
+        value, spread, low, high = (float(number.replace(",", "")) if number else None for number in match.groups())
         assert value is not None
         known = row.set and (less is None or less.set) and i < len(column.metrics)
         metric, other = (column.metrics[i].format(model=one.model) if known and one else None for one in (row, less))
@@ -196,10 +196,6 @@ def _distinct(names: Sequence[str]) -> list[str]:
         seen[name] += 1
         numbered.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
     return numbered
-
-
-def _number(text: str) -> float:
-    return float(text.replace(",", ""))
 
 
 def slug(text: str) -> str:

@@ -58,14 +58,6 @@ def wasted_bytes(booked: pd.DataFrame, points: pd.DataFrame, by: list[str]) -> p
     return over_replicates(parts.assign(wasted=parts[causes].sum(axis=1)), by, [*causes, "wasted"])
 
 
-def periods(cells: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return what each period (from 1) was given, mean and `_sd` over runs: `by`, period, n, updates, prequential.
-
-    `updates` is the mean number of the server's updates from a client's arrival to its next; see arrivals.updates_had.
-    """
-    return over_replicates(cells, [*by, "period"], ["updates", "prequential"]) if len(cells) else cells
-
-
 def forgetting_matrices(cells: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return mean A[i][j] over runs: `by`, learned (i + 1), tested (j + 1), value, value_sd, n; no empty cells."""
     return over_replicates(cells, [*by, "learned", "tested"], ["value"]) if len(cells) else cells

@@ -100,9 +100,10 @@ def page(title: str, lead: str, sections: dict[str, str], charts: Mapping[str, A
     page draws there (see choosing.interactive) with the scripts of `library`."""
     # a "</script>" in a name must not end the element
     described = json.dumps(charts, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    css = _read("page.css").replace("DARK_CHARTS", dark_rules("figure svg")).replace("CUT", str(MOST_SEEN + 1))
     return template("page.html.jinja").render(
         title=title, lead=lead, sections={head: (_anchor(html), html) for head, html in sections.items()},
-        policy=POLICY, css=_css(), charts=described, library=library, script=_read("page.js"),
+        policy=POLICY, css=css, charts=described, library=library, script=_read("page.js"),
     )  # fmt: skip
 
 
@@ -119,11 +120,6 @@ def template(name: str, folder: Path = TEMPLATES) -> jinja2.Template:
 def _pieces() -> Any:
     """Return the macros `table` and `figure`."""
     return template("pieces.html.jinja").module
-
-
-def _css() -> str:
-    rules = _read("page.css").replace("DARK_CHARTS", dark_rules("figure svg"))
-    return rules.replace("CUT", str(MOST_SEEN + 1))
 
 
 def _read(name: str) -> str:

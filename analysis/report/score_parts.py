@@ -11,16 +11,17 @@ from analysis.charts.score_curves import score_against
 from analysis.measures import robustness, tables
 from analysis.measures.budgets import is_chosen
 from analysis.measures.held_out import held_out, held_out_section
-from analysis.report import budgets_section, sections
+from analysis.report import sections
+from analysis.report.budgets_section import budgets
 from analysis.report.page import note, paragraph
 from analysis.report.report_context import ReportContext
 from analysis.report.sheet import part
-from analysis.statistics.spread import mean_curves
+from analysis.statistics.spread import mean_curves, over_replicates
 
 
 def developing(m: ReportContext) -> list[str]:
     """Return how scores develop: curves, leads at equal budgets, and updates per period."""
-    return [curves(m), budgets_part(m), periods_part(m)]
+    return [curves(m), budgets(with_chance(m), m.axes, m.score, m), periods_part(m)]
 
 
 def curves(m: ReportContext) -> str:
@@ -67,11 +68,6 @@ def _choice(row: "pd.Series[Any]", axes: list[str]) -> str:
     return ", ".join(filter(None, [row["algorithm"], condition_of({axis: str(row[axis]) for axis in axes})]))
 
 
-def budgets_part(m: ReportContext) -> str:
-    """Return who leads for which budget; "" if a single method was run."""
-    return budgets_section.budgets(with_chance(m), m.axes, m.score, m)
-
-
 def with_chance(m: ReportContext) -> pd.DataFrame:
     """Return the curves with what guessing reaches in their runs, as `chance`."""
     return m.kept.curves.assign(chance=m.kept.curves["run"].map(m.points.set_index("run")["chance"]))
@@ -82,7 +78,7 @@ def periods_part(m: ReportContext) -> str:
     cells = m.kept.periods
     if cells.empty or cells["period"].max() < 2:
         return ""
-    m.save("periods", tables.periods(cells, m.by))
+    m.save("periods", over_replicates(cells, [*m.by, "period"], ["updates", "prequential"]))
     parts = []
     for axis in m.axes if m.means["updates_per_period"].nunique() > 1 else []:
         others = [other for other in m.axes if other != axis]

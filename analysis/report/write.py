@@ -71,7 +71,7 @@ def _sections(m: ReportContext) -> dict[str, str]:
     parts.append(("What does it cost?", "cost", [score_parts.cost(m), costs, privacy]))
     if m.scored:
         forgotten = [score_parts.recovery_part(m), score_parts.forgetting(m), score_parts.held_out_part(m)]
-        changes = robustness_section(score_parts.with_chance(m), m.means, m.axes, m.target, m.score, m)
+        changes = robustness_section(m)
         parts += [
             (f"How does {m.score} develop?", "develop", score_parts.developing(m)),
             ("What is forgotten?", "forgotten", forgotten),

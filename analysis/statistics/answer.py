@@ -113,7 +113,7 @@ def grid(points: pd.DataFrame, axes: Sequence[str], metric: str, known: Races | 
         body = [(row, [at.get((row, column), Entry("–")) for column in columns]) for row in rows]
     else:
         heads = [short(others[0]) if len(others) == 1 else "condition" if others else "", ""]
-        names = [str(place[others[0]]) if len(others) == 1 else condition_of(dict(place)) for place in places]
+        names = [str(place[others[0]]) if len(others) == 1 else condition_of(place) for place in places]
         body = [(name, [entry]) for name, entry in zip(names, entries, strict=True)]
     return Grid(title, heads, body[:MOST_ROWS], words, max(0, len(body) - MOST_ROWS))
 

@@ -101,10 +101,11 @@ def compare(
     complete = {name: rows for name, rows in methods.items() if known[name] == len(rows)}
     means = {name: interval(rows, value).mean for name, rows in complete.items()}
     ranking = sorted(means, key=lambda name: means[name], reverse=not lower_is_better)
-    leads = [
-        _lead(complete[ranking[0]], complete[rival], rival, value, lower_is_better=lower_is_better)
-        for rival in ranking[1:]
-    ]
+    leads = []
+    for rival in ranking[1:]:
+        apart, found = differences(complete[ranking[0]], complete[rival], value)
+        ahead = bool((apart < 0).all() if lower_is_better else (apart > 0).all())
+        leads.append(Lead(rival, found, ahead))
     incomplete = {name: (known[name], len(rows)) for name, rows in methods.items() if name not in complete}
     first = AT_FIRST.get(value, "")
     at_first = int((runs.loc[runs[value].notna(), first] > 0.5).sum()) if first in runs else 0
@@ -137,8 +138,3 @@ def significantly_below(apart: Floats, orders: Sequence[object], fewest: float) 
     if count < FEWEST:
         return np.asarray(mean > fewest)
     return np.asarray(mean - half_width(apart.std(axis=1, ddof=1), count) > 0)
-
-
-def _lead(leader: pd.DataFrame, runs: pd.DataFrame, rival: str, value: str, *, lower_is_better: bool) -> Lead:
-    apart, found = differences(leader, runs, value)
-    return Lead(rival, found, bool((apart < 0).all() if lower_is_better else (apart > 0).all()))

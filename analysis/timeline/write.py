@@ -89,20 +89,13 @@ def _computing(spans: pd.DataFrame) -> tuple[list[Event], Named]:
 def folded_by(transfers: pd.DataFrame, updates: pd.DataFrame) -> Iterator[tuple[int, int]]:
     """Yield (place in the table of transfers, place in that of updates) of each upload that the server has folded."""
     came = transfers[(transfers["dst"] == communication.SERVER) & (transfers["fate"] == "delivered")]
-    yield from _dealt_out(came[came["src"] >= 0], updates)
-    yield from _next(came[came["src"] < communication.SERVER], updates)
-
-
-def _dealt_out(came: pd.DataFrame, updates: pd.DataFrame) -> Iterator[tuple[int, int]]:
-    for step, uploads in came.groupby("kind", sort=True):
+    for step, uploads in came[came["src"] >= 0].groupby("kind", sort=True):
         of = np.flatnonzero(updates["step"] == step)
         takers = np.repeat(of, updates["folded"].to_numpy()[of])
         if len(takers) == len(uploads) and (uploads["arrived"].to_numpy() <= updates["time"].to_numpy()[takers]).all():
             yield from zip(uploads.index.tolist(), takers.tolist(), strict=True)
-
-
-def _next(came: pd.DataFrame, updates: pd.DataFrame) -> Iterator[tuple[int, int]]:
-    takers = np.searchsorted(updates["time"].to_numpy(float), came["arrived"].to_numpy(float), side="left")
-    for upload, taker in zip(came.index.tolist(), takers.tolist(), strict=True):
+    edges = came[came["src"] < communication.SERVER]  # what these send is folded by the update that comes next
+    takers = np.searchsorted(updates["time"].to_numpy(float), edges["arrived"].to_numpy(float), side="left")
+    for upload, taker in zip(edges.index.tolist(), takers.tolist(), strict=True):
         if taker < len(updates):
             yield upload, taker
