@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
 def _done(options: argparse.Namespace) -> int:
     """Do what the options ask for, and return the exit code.  Raises UserError for what cannot be read or written."""
     if options.compare:
-        return _compared(*options.compare, options)
+        return _compared(options, *options.compare)
     try:
         if options.trace:
             return _traced(options.results)
@@ -103,7 +103,7 @@ def _traced(runs: Sequence[Path]) -> int:
     return 0
 
 
-def _compared(one: Path, other: Path, options: argparse.Namespace) -> int:
+def _compared(options: argparse.Namespace, one: Path, other: Path) -> int:
     if options.errors:
         print(*beside(one, other, terminal.width()), sep="\n")
         return 0 if pairs(one, other) else 1
