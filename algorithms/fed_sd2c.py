@@ -160,8 +160,7 @@ class FedSD2C(OneUpload):
             answer = self.task.forward(stacked, graph_of(x, knn_graph(x, self.neighbours), y))
             return F.kl_div(F.log_softmax(answer, 1), wanted, reduction="batchmean")
 
-        codes: Tensor = descend({"codes": first}, loss, Adam(self.latent_lr), self.latent_steps)[0]["codes"]
-        return codes
+        return descend({"codes": first}, loss, Adam(self.latent_lr), self.latent_steps)[0]["codes"]
 
     def core(self, job: Job) -> int:
         """Return M, which does not depend on the losses."""

@@ -12,7 +12,7 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import accumulate, chain
 
 from rich.console import Console
 from rich.text import Text
@@ -111,13 +111,8 @@ def layout(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, inde
 
 def columns_that_fit(sizes: Sequence[int], label: int, width: int) -> int:
     """Return how many columns of these sizes, the first ones, fit beside a label that may be folded; at least one."""
-    left, count = width - min(label, max(LABEL, width // 3)), 0
-    for size in sizes:
-        left -= size + GAP
-        if left < 0:
-            break
-        count += 1
-    return max(1, count)
+    room = width - min(label, max(LABEL, width // 3))
+    return max(1, sum(taken <= room for taken in accumulate(size + GAP for size in sizes)))
 
 
 def _line(row: Sequence[str], label: int, sizes: Sequence[int], indent: str) -> Iterator[str]:

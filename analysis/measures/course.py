@@ -20,13 +20,10 @@ def course(tables: Tables) -> dict[str, pd.DataFrame]:
     found = {}
     for metric, model, split in scores[["metric", "model", "split"]].drop_duplicates().itertuples(index=False):
         if split == ALL_PERIODS:
-            whole = with_bytes(over_all_periods(scores, model, metric), moved)
-            rows = whole.rename(columns={"whole": "score"})
+            rows = with_bytes(over_all_periods(scores, model, metric), moved).rename(columns={"whole": "value"})
         else:
-            rows = (
-                curve(scores, moved, model, metric, split).dropna(subset="met").assign(score=lambda each: each["met"])
-            )
-        found[f"{metric}/{model}/{split}"] = rows[["time", "moved"]].assign(value=rows["score"])
+            rows = curve(scores, moved, model, metric, split).dropna(subset="met").rename(columns={"met": "value"})
+        found[f"{metric}/{model}/{split}"] = rows[["time", "moved", "value"]]
     times = tables["updates"]["time"]
     sums = moved_by(moved, times)
     found[MOVED] = pd.DataFrame({"time": times.to_numpy(float), "moved": sums, "value": sums.astype(float)})

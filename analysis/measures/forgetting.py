@@ -121,8 +121,7 @@ def _means(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 def average_accuracy(A: Floats) -> float | None:
     """Return AM, a fraction; None if a period was scored earlier but not at the end, or nothing was scored."""
-    final = A[-1:, scored(A)]
-    return _mean(final)
+    return _mean(A[-1:, scored(A)])
 
 
 def forgetting(A: Floats) -> float | None:

@@ -26,8 +26,7 @@ class Groups(NamedTuple):
 
     def sum(self, values: npt.ArrayLike) -> Floats:
         """Return the sum of these (N,) over each group."""
-        sums: Floats = np.bincount(self.of, np.asarray(values, float), len(self.keys)).astype(float)
-        return sums
+        return np.bincount(self.of, np.asarray(values, float), len(self.keys)).astype(float)
 
     def mean(self, values: npt.ArrayLike) -> Floats:
         """Return the mean of these (N,) over each group."""

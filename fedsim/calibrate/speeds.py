@@ -81,8 +81,7 @@ def _is_identifiable(jobs: Worked, speed: float, carried: bool) -> bool:
 
 def predicted(worked: Worked, speeds: Speeds) -> Floats:
     """Return the seconds (n,) that jobs take at these speeds, NaN where their operations are unknown."""
-    seconds: Floats = worked.operations / speeds.values[worked.client] + speeds.constant
-    return seconds
+    return worked.operations / speeds.values[worked.client] + speeds.constant
 
 
 def with_operations(measured: Measurements, arrivals: Path | None, data_root: Path) -> tuple[Worked, str]:

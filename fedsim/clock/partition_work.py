@@ -67,8 +67,7 @@ def described(overview: "Overview", t: int, clients: int, now: float) -> Partiti
 def edges_within(overview: "Overview", t: int, clients: int) -> Ints:
     """Return how many undirected edges of snapshot t each client has within its own nodes: (clients,)."""
     source, target = overview.owners[t][overview.snapshots[t]["edges"].numpy()]
-    within: Ints = np.bincount(source[(source == target) & (source >= 0)], minlength=clients) // 2
-    return within
+    return np.bincount(source[(source == target) & (source >= 0)], minlength=clients) // 2
 
 
 def variation(counts: Ints) -> float:

@@ -58,8 +58,7 @@ def arctan(numbers: npt.ArrayLike) -> Floats:
 def power(numbers: npt.ArrayLike, exponents: float | Array) -> Floats:
     """Return numbers, none below zero, to the power of one exponent or of one each."""
     if isinstance(exponents, float | int) and exponents in (0.5, 1.0, 2.0):  # exact in NumPy
-        powers: Floats = np.asarray(numbers, dtype=np.float64) ** exponents
-        return powers
+        return np.asarray(numbers, dtype=np.float64) ** exponents
     given, wanted = np.broadcast_arrays(np.asarray(numbers, np.float64), np.asarray(exponents, np.float64))
     pairs = zip(given.ravel().tolist(), wanted.ravel().tolist(), strict=True)
     return np.array([_power(*pair) for pair in pairs], dtype=np.float64).reshape(given.shape)

@@ -34,8 +34,7 @@ def weights(nodes: int, least: float, total: float) -> Floats:
     for _ in range(2 * HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if least * (base**middle).sum() < total else (low, middle)
-    scaled: Floats = least * base**high
-    return scaled
+    return least * base**high
 
 
 def zipf(nodes: int, total: float) -> Floats:

@@ -54,8 +54,7 @@ class MaskedGCN(Model):
         h = graph["x"]
         for i in range(1, self.layers - 1):
             h = ops.dropout(torch.relu(self.layer(params[f"layer{i}"], h, graph)), self.dropout, graph, i)
-        result: Tensor = self.layer(params[f"layer{self.layers - 1}"], h, graph)
-        return result
+        return self.layer(params[f"layer{self.layers - 1}"], h, graph)
 
     def embed(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the embedding (N, hidden)."""

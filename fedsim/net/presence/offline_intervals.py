@@ -112,8 +112,7 @@ def order(values: Ints) -> Ints:
     Number and index are packed into one integer, and sorting integers is several times faster than `argsort`.
     """
     bits = len(values).bit_length()
-    places: Ints = np.sort(values << bits | np.arange(len(values))) & ((1 << bits) - 1)
-    return places
+    return np.sort(values << bits | np.arange(len(values))) & ((1 << bits) - 1)
 
 
 def _by_time(times: Floats) -> Ints:
@@ -150,8 +149,7 @@ class ExponentialIntervals(OfflineIntervals):
         """Draw how long these things stay in their present state."""
         # Logarithms may differ in their last bits between hosts; rounding to a grain keeps that from the clock
         units = np.rint(-np.log(self._uniform(who)) / GRAIN) * GRAIN
-        later: Floats = times + self._means[self._turned[who].astype(np.int64)] * units
-        return later
+        return times + self._means[self._turned[who].astype(np.int64)] * units
 
     def _uniform(self, who: Ints) -> Floats:
         """Draw a number from (0, 1) for each of these things, from its own stream."""

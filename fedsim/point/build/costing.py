@@ -55,8 +55,7 @@ def priced(scenario: Scenario, rng: Rng, servers: int) -> Prices:
     grams = [_carbon(given, place) for place in places.tolist()]
 
     def by_client(figures: list[Figure], of: Ints = of_kind) -> Floats:
-        whole: Floats = np.array(figures, dtype=np.float64)[of].T
-        return whole
+        return np.array(figures, dtype=np.float64)[of].T
 
     def times_pue(figure: Figure) -> Floats:
         whole: Floats = np.array(figure) * np.array(pue)
