@@ -1,12 +1,6 @@
 """Check that nothing is changed in place or drawn from global random numbers, and that a seed repeats its results."""
 
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import numpy as np
-import torch
-
+from fedsim.data.files.own_code import seeded
 from fedsim.trial import trees
 from fedsim.trial.play import Event, Play
 from fedsim.trial.trial import Finding, Trial, broken
@@ -56,7 +50,7 @@ def check_random(trial: Trial) -> list[Finding]:
 
 def check_repeats(trial: Trial) -> list[Finding]:
     """Play the same rounds with other global random numbers and report the first result that differs."""
-    with _other_random_numbers():
+    with seeded(1):
         again = trial.play()
     difference = _first_difference(trial.played, again)
     if difference is None:
@@ -72,16 +66,3 @@ def _first_difference(play: Play, other: Play) -> tuple[str, str] | None:
         if paths := trees.changed(trees.digests(first), trees.digests(second)):
             return what.format(paths[-1]), method
     return None if len(play.folds) == len(other.folds) else ("the number of steps", "steps")
-
-
-@contextmanager
-def _other_random_numbers() -> Iterator[None]:
-    """Seed the global random generators differently, and restore them afterwards."""
-    of_numpy, of_python = np.random.get_state(), random.getstate()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1), np.random.seed(1), random.seed(1)
-        try:
-            yield
-        finally:
-            np.random.set_state(of_numpy)
-            random.setstate(of_python)

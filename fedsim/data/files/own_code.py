@@ -48,7 +48,7 @@ class OwnData(Dataset):
             options["seed"] = seed
         name = self.maker.__name__
         try:
-            with _seeded(seed):
+            with seeded(integer(seed, "data.own")):
                 arrays = arrays_in(name, self.maker(**options))
         except UserError:
             raise
@@ -64,9 +64,9 @@ class OwnData(Dataset):
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Have what is drawn from the generators of torch, NumPy and Python depend on the seed alone."""
-    number, state, others = integer(seed, "data.own"), np.random.get_state(), random.getstate()
+def seeded(number: int) -> Iterator[None]:
+    """Have what is drawn from the generators of torch, NumPy and Python depend on the number alone."""
+    state, others = np.random.get_state(), random.getstate()
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(number)
         np.random.seed(number % 2**32)
