@@ -109,7 +109,8 @@ def solve(given: FitProblem, fixed: Floats) -> FittedLink:
     """
     free = np.isnan(fixed) & informative(given)
     begun = [_start(given, share) for share in (STARTS if free[RTT] else STARTS[:1])]
-    tries = [_search(given, np.where(np.isnan(fixed), start, np.log(_positive(fixed))), free) for start in begun]
+    held = np.log(np.maximum(fixed, np.exp(LOW)))
+    tries = [_search(given, np.where(np.isnan(fixed), start, held), free) for start in begun]
     best = min(tries, key=given.error)
     known = free | ~np.isnan(fixed)
     return FittedLink(np.where(known, np.exp(best), math.nan), ~np.isnan(fixed), given.error(best))
@@ -195,8 +196,3 @@ def _search(given: FitProblem, start: Floats, free: Bools) -> Floats:
     best = start.copy()
     best[free] = logs
     return best
-
-
-def _positive(values: Floats) -> Floats:
-    """Return the values, those that are missing as a rate or a time that changes nothing."""
-    return np.where(np.isnan(values), np.exp([LOW[RTT], HIGH[UP], HIGH[DOWN]]), np.maximum(values, np.exp(LOW)))

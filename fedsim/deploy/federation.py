@@ -140,16 +140,6 @@ def _free(count: int) -> list[int]:
 
 
 APP = {"flower_app.toml": "pyproject.toml", "flower_app.txt": "fedsim_deployed/app.py"}  # where each goes
-
-
-def write_app(folder: Path) -> None:
-    """Write the app into a folder, which is created."""
-    for name, place in APP.items():
-        path = folder / place
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text((files(__package__) / name).read_text("utf-8"), encoding="utf-8", newline="")
-
-
 LOOK = 0.5  # seconds between two looks at what has come of it
 
 
@@ -165,7 +155,10 @@ def submit(
     """
     channel.clear(folder)
     (folder / channel.POINT).write_text(dump(point.scenario), encoding="utf-8", newline="")
-    write_app(work / "app")
+    for name, place in APP.items():
+        path = work / "app" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text((files(__package__) / name).read_text("utf-8"), encoding="utf-8", newline="")
     given = {
         "folder": str(folder.resolve()), "data": str(data.resolve()), "clients": clients,
         "beside": json.dumps([str(each.resolve()) for each in beside]),

@@ -79,5 +79,4 @@ class Inbox:
         """Wait for one answer, and return it; nothing else goes on meanwhile but other answers that arrive."""
         while not event.triggered:
             self.deliver(LONGEST)
-        delivered: Any = event.value
-        return cast("Delivered", delivered)
+        return cast("Delivered", event.value)

@@ -67,7 +67,9 @@ def run(point: Point, folder: Path, data_root: Path, post: Post, progress: Repor
         if built.observer.version < host.version:  # else it was, when it came: real time has gone on since
             built.observer.score()
         learner.settle(host.memories, recorder.extend)
-        _release_clients(inbox, len(built.world.clients))
+        released = [inbox.ask(client, pack(Question(END)))[0] for client in range(len(built.world.clients))]
+        for event in released:  # they forget what they have kept for the scores
+            inbox.wait(event)
     tables = recorder.close(folder)
     if not host.version and host.faults:
         raise UserError(f"no client could do its work; the first said: {host.faults[0]}")
@@ -111,12 +113,6 @@ def _greet(inbox: Inbox, expected: Sequence[Mapping[str, str]]) -> list[str]:
             raise UserError(f"client {client} has the package of another run ({differ}): {remedy}")
         abouts.append(answer.about)
     return sorted({*abouts})
-
-
-def _release_clients(inbox: Inbox, clients: int) -> None:
-    """Have every client forget what it has kept for the scores."""
-    for event in [inbox.ask(client, pack(Question(END)))[0] for client in range(clients)]:
-        inbox.wait(event)
 
 
 def _reporter(built: Built, progress: ReportProgress) -> Callable[[], bool]:

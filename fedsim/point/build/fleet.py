@@ -130,13 +130,6 @@ def classes(scenario: Scenario, rng: Rng) -> Strings:
         raise ScenarioError([Problem("clients.speed.classes", str(error))]) from None
 
 
-def missing_speed(found: dict[str, Floats], asks: bool) -> list[Problem]:
-    """Return a problem if the protocol `asks` clients to work but nothing gives their speed."""
-    if "speed" in found or not asks:
-        return []
-    return [Problem("clients.speed", "is missing; give it, or a column 'gflops' in clients.table")]
-
-
 def nodes(found: dict[str, Floats]) -> Nodes:
     """Return the network's nodes with these columns."""
     return Nodes(**{key: column for key, column in found.items() if key != "speed"})

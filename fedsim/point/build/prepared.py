@@ -179,15 +179,5 @@ def _made(
 
 
 def _placed(periods: Sequence[Sequence[Period]], device: str) -> list[list[Period]]:
-    moved: dict[int, torch.Tensor] = {}
-    return [
-        [
-            Period(
-                one.number,
-                to_device(one.graph, device, moved),
-                tuple(to_device(graph, device, moved) for graph in one.ahead),
-            )
-            for one in own
-        ]
-        for own in periods
-    ]
+    place = partial(to_device, device=device, moved={})
+    return [[Period(one.number, place(one.graph), tuple(map(place, one.ahead))) for one in own] for own in periods]

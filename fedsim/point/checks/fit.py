@@ -227,8 +227,9 @@ def rehearse(parts: Parts) -> list[Problem]:
     if not wrong:
         with noted_as("protocol", wrong):
             protocol.suits(parts.count)
-    if not wrong:
-        wrong += fleet.missing_speed(parts.columns, protocol.asks)
+    if not wrong and protocol.asks and "speed" not in parts.columns:
+        message = "is missing; give it, or a column 'gflops' in clients.table"
+        wrong.append(Problem("clients.speed", message))
     if not wrong:
         with noted_as("network.topology", wrong):
             traits = Traits(parts.countries, None if scenario.data is None else _not_loaded)

@@ -172,6 +172,9 @@ def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
             yield from _imported(child)
 
 
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
 def _tell(value: object, words: list[str]) -> None:
     """Add what a syntax tree says, without docstrings, empty fields and places, so that versions of Python agree."""
     if isinstance(value, ast.AST):
@@ -180,7 +183,7 @@ def _tell(value: object, words: list[str]) -> None:
             inner: Any = getattr(value, name, None)
             if name in PLAIN or (inner is None and not isinstance(value, ast.Constant)):
                 continue
-            if name == "body" and isinstance(value, DOCUMENTED) and _has_docstring(inner):
+            if name == "body" and isinstance(value, DOCUMENTED) and ast.get_docstring(value, clean=False) is not None:
                 inner = inner[1:]
             if inner == []:
                 continue
@@ -194,11 +197,3 @@ def _tell(value: object, words: list[str]) -> None:
         words.append("]")
     else:
         words.append(repr(value))
-
-
-DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-
-
-def _has_docstring(body: list[ast.stmt]) -> bool:
-    first = body[0] if body else None
-    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
