@@ -95,9 +95,7 @@ def last_scores(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
 def counted(came: pd.DataFrame, arrivals: pd.DataFrame) -> Floats:
     """Return how many of these uploads (K,) are of each client that has received data."""
     clients = np.unique(arrivals["client"].to_numpy())
-    source = came["src"].to_numpy()
-    at = np.minimum(np.searchsorted(clients, source), len(clients) - 1)
-    return np.bincount(at[clients[at] == source], minlength=len(clients)).astype(float) if len(clients) else np.empty(0)
+    return np.asarray(came["src"].value_counts().reindex(clients, fill_value=0), dtype=float)
 
 
 def jain(values: Any) -> float | None:

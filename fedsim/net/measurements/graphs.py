@@ -8,6 +8,8 @@ again).
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from fedsim.core import table
 from fedsim.core.arrays import Ints
@@ -101,10 +103,5 @@ def neighbours(pairs: Ints, count: int) -> list[tuple[int, ...]]:
 
 def apart(pairs: Ints, count: int) -> int | None:
     """Return the lowest node that is not reachable from 0; None if the graph is connected."""
-    near = neighbours(pairs, count)
-    seen, waiting = {0}, [0]
-    while waiting:
-        fresh = [other for other in near[waiting.pop()] if other not in seen]
-        seen.update(fresh)
-        waiting += fresh
-    return min(set(range(count)) - seen, default=None)
+    _, part = connected_components(csr_array((np.ones(len(pairs)), pairs.T), (count, count)), directed=False)
+    return next(iter(np.flatnonzero(part != part[0]).tolist()), None)

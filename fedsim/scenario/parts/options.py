@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -143,12 +144,8 @@ def _comment(lines: list[str], node: ast.AnnAssign) -> str:
     last = lines[(node.end_lineno or node.lineno) - 1]
     if behind := re.search(r"#\s*(.*)", last.encode()[node.end_col_offset or 0 :].decode()):
         return re.sub(r"\bNone\b", "null", behind[1].strip())
-    above: list[str] = []
-    for line in reversed(lines[: node.lineno - 1]):
-        if not line.strip().startswith("#"):
-            break
-        above.insert(0, line.strip().lstrip("# "))
-    return " ".join(above)
+    above = takewhile(lambda line: line.strip().startswith("#"), reversed(lines[: node.lineno - 1]))
+    return " ".join(reversed([line.strip().lstrip("# ") for line in above]))
 
 
 def of(kind: str, name: str) -> tuple[type[Any], list[Option]]:
