@@ -6,7 +6,6 @@ keywords; one called `seed` is filled in with the run's seed, from which the gen
 Python are seeded too.  Not noticed: changes of files that the function reads, unless an option names them.
 """
 
-import dataclasses
 import inspect
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -123,15 +122,8 @@ def adopted(maker: Callable[..., Any]) -> type[OwnData]:
 
     Raises UserError where it has a parameter that cannot be an option.
     """
-    options = keywords.of(maker, filled=("seed",), taken=("targets",))
-    namespace = {
-        "maker": staticmethod(maker),
-        "keywords": tuple(name for name, *_ in options),
-        "__doc__": inspect.getdoc(maker) or f"What {maker.__name__} returns.",
-    }
-    made = dataclasses.make_dataclass(maker.__name__, options, bases=(OwnData,), namespace=namespace, frozen=True)
-    made.__module__ = maker.__module__
-    return made
+    meaning = inspect.getdoc(maker) or f"What {maker.__name__} returns."
+    return keywords.adopted(maker, "maker", OwnData, ("seed",), ("targets",), meaning)
 
 
 def parts_of(namespace: Mapping[str, Any], module: str, name: str) -> dict[str, type[OwnData]]:

@@ -12,7 +12,6 @@ between periods, and modules that keep tensors outside of parameters and buffers
 (`hidden_state.py`).
 """
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -133,25 +132,14 @@ class ModuleModel(Model):
 TAKEN = {*dir(ModuleModel), "buffers"} - {"hidden", "layers", "dropout"}  # an option would hide what they stand for
 
 
+@cache
 def adopted(make: Callable[..., nn.Module]) -> type[ModuleModel]:
     """Return the model of a module class, or of a function that returns a module; its options are their keywords.
 
     Raises UserError where there is a parameter that cannot be an option.
     """
-    return _adopted(make)
-
-
-@cache
-def _adopted(make: Callable[..., nn.Module]) -> type[ModuleModel]:
-    options = keywords.of(make, filled=(*FEATURES, *CLASSES), taken=TAKEN)
-    namespace = {
-        "make": staticmethod(make),
-        "keywords": tuple(name for name, *_ in options),
-        "__doc__": make.__doc__ or f"{make.__name__}, a torch module.",
-    }
-    model = dataclasses.make_dataclass(make.__name__, options, bases=(ModuleModel,), namespace=namespace, frozen=True)
-    model.__module__ = make.__module__
-    return model
+    meaning = make.__doc__ or f"{make.__name__}, a torch module."
+    return keywords.adopted(make, "make", ModuleModel, (*FEATURES, *CLASSES), TAKEN, meaning)
 
 
 def parts_of(namespace: Mapping[str, Any], module: str, name: str) -> dict[str, type[ModuleModel]]:
@@ -159,7 +147,7 @@ def parts_of(namespace: Mapping[str, Any], module: str, name: str) -> dict[str, 
 
     A function is a model where it is asked for.  Raises UserError if there is none of the name that is asked for.
     """
-    classes = {
+    classes: dict[str, Any] = {
         key: cls
         for key, cls in namespace.items()
         if inspect.isclass(cls) and issubclass(cls, nn.Module) and not key.startswith("_")

@@ -4,11 +4,13 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import field
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from pydantic import PydanticSchemaGenerationError, TypeAdapter
 
 from fedsim.core.errors import UserError
+
+T = TypeVar("T")
 
 
 def of(taker: Callable[..., Any], filled: Collection[str], taken: Collection[str] = ()) -> list[tuple[str, Any, Any]]:
@@ -34,6 +36,21 @@ def of(taker: Callable[..., Any], filled: Collection[str], taken: Collection[str
         default = dataclasses.MISSING if parameter.default is parameter.empty else parameter.default
         options.append((name, _checked(hints.get(name, Any)), _field(default)))
     return options
+
+
+def adopted(
+    taker: Callable[..., Any], role: str, base: type[T], filled: Collection[str], taken: Collection[str], meaning: str
+) -> type[T]:
+    """Return the part, a dataclass below `base` that calls a class or function by the name `role`.
+
+    Its options are the keywords, its docstring the `meaning`.  Raises UserError as `of` does.
+    """
+    options = of(taker, filled, taken)
+    names = tuple(name for name, *_ in options)
+    namespace = {role: staticmethod(taker), "keywords": names, "__doc__": meaning}
+    made = dataclasses.make_dataclass(taker.__name__, options, bases=(base,), namespace=namespace, frozen=True)
+    made.__module__ = taker.__module__
+    return made
 
 
 def _field(default: Any) -> Any:
