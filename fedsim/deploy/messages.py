@@ -19,6 +19,7 @@ import torch
 
 from fedsim.core import wire
 from fedsim.core.wire import Tree
+from fedsim.net import marks
 
 WHO, HELLO, WORK, MEMORY, END = "who", "hello", "work", "memory", "end"  # what is asked
 T = TypeVar("T", "Question", "Response")
@@ -110,8 +111,4 @@ def parted(message: bytes) -> tuple[dict[str, Any], Tree]:
 
 def tensors(tree: Tree, device: str) -> Tree:
     """Return the tree with a tensor for each array."""
-    if isinstance(tree, dict):
-        return {key: tensors(value, device) for key, value in tree.items()}
-    if isinstance(tree, list | tuple):
-        return type(tree)(tensors(value, device) for value in tree)
-    return torch.from_numpy(np.array(tree)).to(device) if isinstance(tree, np.ndarray) else tree
+    return marks.transform(lambda array: torch.from_numpy(np.array(array)).to(device), tree)

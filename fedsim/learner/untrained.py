@@ -7,7 +7,7 @@ several exchanges, only the first is included, as the contents of the others dep
 Not modelled: messages whose size depends on earlier training, and server work that depends on the values of uploads.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from fedsim.core.wire import Spec, Tree
 from fedsim.learn.algorithm import Algorithm, Job, Reply, State
 from fedsim.learner.contract import Backend
 from fedsim.learner.traffic import Done
+from fedsim.net import marks
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Untrained(Algorithm):
             raise UnknownSizeError(
                 f"the size of what {name} sends in its step {job.step!r} is known only after training"
             )
-        return _zeros(like)
+        return marks.transform(_zeros, like)
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Return the state that the real algorithm knows of without computing."""
@@ -118,8 +119,4 @@ def untrained(algorithm: Algorithm) -> Untrained:
 
 
 def _zeros(like: Any) -> Any:
-    if isinstance(like, Mapping):
-        return {key: _zeros(value) for key, value in like.items()}
-    if isinstance(like, list | tuple):
-        return type(like)(_zeros(value) for value in like)
     return torch.zeros(like.shape, dtype=getattr(torch, like.dtype)) if isinstance(like, Spec) else like

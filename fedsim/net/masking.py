@@ -90,10 +90,8 @@ def answer(step: str, asked: Tree) -> Tree:
 
 def numbers(tree: Tree) -> int:
     """Return the count of numbers in a tree, in arrays and alone."""
-    if isinstance(tree, dict):
-        return sum(map(numbers, tree.values()))
-    if isinstance(tree, list | tuple):
-        return sum(map(numbers, tree))
+    if isinstance(tree, dict | list | tuple):
+        return sum(map(numbers, tree.values() if isinstance(tree, dict) else tree))
     return math.prod(floats.spec(tree).shape) if floats.is_array(tree) else 1
 
 

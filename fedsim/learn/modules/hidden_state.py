@@ -45,10 +45,8 @@ def _shapes(module: nn.Module) -> dict[str, Any]:
 
 
 def _holds_tensor(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_holds_tensor, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(_holds_tensor, value))
+    if isinstance(value, dict | list | tuple):
+        return any(map(_holds_tensor, value.values() if isinstance(value, dict) else value))
     return isinstance(value, Tensor) or any(
         isinstance(inner, Tensor) for inner in getattr(value, "__dict__", {}).values()
     )
