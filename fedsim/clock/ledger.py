@@ -34,7 +34,6 @@ class Meter(Protocol):
 
     def meters(self, upload: bool) -> Floats:
         """Return the wire bytes (K,) that have gone over each client's access link in this direction."""
-        ...
 
 
 class Reader(Protocol):
@@ -42,7 +41,6 @@ class Reader(Protocol):
 
     def see(self, row: Row) -> None:
         """Take a row."""
-        ...
 
 
 class RowFeed:

@@ -170,34 +170,27 @@ class Promise(Protocol):
     @property
     def job(self) -> Job:
         """The job."""
-        ...
 
     @property
     def declared(self) -> int | None:
         """The encoded size, None if it is known only after training."""
-        ...
 
     @property
     def like(self) -> Tree | None:
         """A tree of the upload's size, None if it is known only after training."""
-        ...
 
     @property
     def nbytes(self) -> int:
         """The encoded size."""
-        ...
 
     def value(self) -> Tree:
         """Return the upload, after training all pending jobs."""
-        ...
 
     def memory(self) -> dict[str, Any]:
         """Return the client's memory as the job leaves it."""
-        ...
 
     def cancel(self) -> None:
         """Forget the job."""
-        ...
 
 
 class Backend(Protocol):
@@ -205,8 +198,6 @@ class Backend(Protocol):
 
     def submit(self, job: Job) -> Promise:
         """Queue a job."""
-        ...
 
     def flops(self, job: Job) -> float:
         """Return the floating-point operations that the job takes."""
-        ...
