@@ -12,6 +12,7 @@ and states of recurrent models, which an algorithm sends itself.
 """
 
 from collections.abc import Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,16 +59,14 @@ class Repartitions:
 
     def _send(self, src: int, dst: int, payload: Tree) -> Process:
         world, client = self._world, max(src, dst)
-        size, arrived = wire.size(payload), False
-        while not arrived:
+        size = wire.size(payload)
+        while True:
             while world.clients.cohort_of or not (world.network.nodes.is_online(client) and world.server.serving):
                 yield world.clients.client_available
-            try:
-                version = world.server.version
+            version = world.server.version
+            with suppress(Lost):
                 yield world.network.send(Message.carrying(src, dst, STEP, size, version, (None, payload)))
-                arrived = True
-            except Lost:
-                continue
+                return
 
 
 def moved(overview: "Overview", t: int) -> tuple[Ints, Ints, Ints]:

@@ -64,9 +64,8 @@ def write(folder: Path, scenario: Scenario, own: Own) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SCENARIO).write_text(dump(scenario), encoding="utf-8", newline="")
     periods = [{"number": each.number, "graphs": [*map(_plain, (each.graph, *each.ahead))]} for each in own.periods]
-    numbers = {"client": own.client, "clients": own.clients, "features": own.features, "classes": own.classes}
     known = [dict(each) for each in own.known]
-    torch.save({"fedsim": __version__, "periods": periods, "known": known, **numbers}, folder / DATA)
+    torch.save({"fedsim": __version__, **own._asdict(), "periods": periods, "known": known}, folder / DATA)
 
 
 def read(folder: Path, device: str = "cpu") -> tuple[Scenario, Own]:

@@ -16,7 +16,6 @@ import simpy
 from fedsim.clock.protocol import Protocol, Steps
 from fedsim.clock.world import World
 from fedsim.core import table
-from fedsim.core.arrays import Array, Ints
 from fedsim.core.record import SERVER
 from fedsim.core.table import Column, FilePath
 from fedsim.core.units import LATEST, MOST_BYTES
@@ -41,7 +40,7 @@ class Replay(Protocol):
 
     def __post_init__(self) -> None:
         """Read the table.  Raises UserError if it is invalid."""
-        _table(self.transfers)
+        table.read_lines(self.transfers, COLUMNS)
 
     def suits(self, clients: int) -> None:
         """Check the table for that many clients.  Raises UserError if it names an unknown client."""
@@ -73,10 +72,6 @@ class Replay(Protocol):
         return min(1.0, world.env.now / last) if last else 0.0
 
 
-def _table(path: Path) -> tuple[dict[str, Array], Ints]:
-    return table.read_lines(path, COLUMNS)
-
-
 def _transfers(path: Path, clients: int) -> Sequence[Wanted]:
     """Return the transfers by start time; those of one instant in the table's order."""
     now = path.stat()
@@ -86,7 +81,7 @@ def _transfers(path: Path, clients: int) -> Sequence[Wanted]:
 @lru_cache(maxsize=4)
 def _read(path: Path, clients: int, changed: int, size: int) -> Sequence[Wanted]:
     # Read again if the table has changed.
-    columns, lines = _table(path)
+    columns, lines = table.read_lines(path, COLUMNS)
     for client, line in zip(columns["client"].tolist(), lines.tolist(), strict=True):
         if client >= clients:
             raise table.fault(path, line, f"client {client}: there are {clients} clients, numbered from 0")

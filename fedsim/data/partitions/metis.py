@@ -6,7 +6,6 @@ If METIS leaves a part empty, as it may on tiny graphs, one node of the largest 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -22,20 +21,16 @@ class Metis(Repartitioning):
 
     def __post_init__(self) -> None:
         """Raise ValueError if pymetis is not installed."""
-        _pymetis()
+        library("pymetis", "pymetis", "metis")
 
     def assign(self, graph: Graph, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return each client's nodes, ascending."""
         nodes = len(graph["y"])
         require(nodes, clients)
-        pymetis = _pymetis()
+        pymetis = library("pymetis", "pymetis", "metis")
         source, target = graph["edges"].numpy()
         starts = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=nodes))])
         options = pymetis.Options(seed=int(rng.integers(2**31)))
         adjacent = pymetis.CSRAdjacency(starts, target[np.argsort(source, kind="stable")])
         _, part = pymetis.part_graph(clients, adjacency=adjacent, options=options)
         return grouped(top_up(np.asarray(part, dtype=np.int64), clients, 1, rng), clients)
-
-
-def _pymetis() -> Any:
-    return library("pymetis", "pymetis", "metis")

@@ -6,7 +6,7 @@ country is that of the clients' table, then that of its measured link, then `cos
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,8 @@ from fedsim.core.seeds import Rng
 from fedsim.net.measurements import carbon, energy
 from fedsim.net.measurements.energy import GB, KWH, Figure
 from fedsim.point.build import fleet
-from fedsim.scenario.costs import Costs, DeviceCosts, LinkCosts, Range
+from fedsim.scenario.costs import Costs, DeviceCosts, LinkCosts, LinkKind, Range
+from fedsim.scenario.deployment import DeviceClass
 from fedsim.scenario.schema import Scenario
 
 FILE = "costs.parquet"
@@ -155,9 +156,8 @@ def _carbon(given: Costs, country: str) -> Figure:
     return Figure(value, value, value)
 
 
-def _device(given: Costs, kind: str) -> energy.DevicePower:
-    named: Mapping[str, DeviceCosts] = dict[str, DeviceCosts](given.devices.items())
-    own, default = named.get(kind, DeviceCosts()), energy.DEVICES[kind]
+def _device(given: Costs, kind: DeviceClass) -> energy.DevicePower:
+    own, default = given.devices.get(kind, DeviceCosts()), energy.DEVICES[kind]
     return energy.DevicePower(
         _figure(own.watts, default.watts),
         _figure(own.idle_watts, default.idle_watts),
@@ -166,8 +166,7 @@ def _device(given: Costs, kind: str) -> energy.DevicePower:
 
 
 def _link(given: Costs, kind: str) -> energy.LinkEnergy:
-    named: Mapping[str, LinkCosts] = dict[str, LinkCosts](given.links.items())
-    own, default = named.get(kind, LinkCosts()), energy.LINKS[kind]
+    own, default = given.links.get(cast(LinkKind, kind), LinkCosts()), energy.LINKS[kind]
     return energy.LinkEnergy(
         _figure(own.up_joules_per_gb, default.up, 1 / GB),
         _figure(own.down_joules_per_gb, default.down, 1 / GB),

@@ -252,7 +252,14 @@ def rehearse(parts: Parts) -> list[Problem]:
     with noted_as("clients.sampler", wrong):
         count = parts.count
         parts.sampler.suits(count, protocol.cohorts(count))
-        if not len(parts.sampler.choose(np.arange(count), count, _everybody(parts), rng("participation"))):
+        everybody: Any = SimpleNamespace(  # free, equal, and never asked before
+            cohorts=0,
+            last_asked=np.zeros(count, dtype=np.int64),
+            training_nodes=np.ones(count, dtype=np.int64),
+            statistics=ClientStatistics(count) if parts.sampler.observes else _Unobserved(),
+            availability=lambda: np.ones(count),
+        )
+        if not len(parts.sampler.choose(np.arange(count), count, everybody, rng("participation"))):
             raise UserError("no client would ever be asked; give at least one a positive rate")
     return wrong
 
@@ -281,15 +288,3 @@ class _Unobserved:
 
     def __getattr__(self, name: str) -> None:
         raise AttributeError(f"statistics.{name} needs `observes = True` in the sampler's class")
-
-
-def _everybody(parts: Parts) -> Any:
-    """Return all clients as a sampler sees them: free, equal, and never asked before."""
-    count = parts.count
-    return SimpleNamespace(
-        cohorts=0,
-        last_asked=np.zeros(count, dtype=np.int64),
-        training_nodes=np.ones(count, dtype=np.int64),
-        statistics=ClientStatistics(count) if parts.sampler.observes else _Unobserved(),
-        availability=lambda: np.ones(count),
-    )
