@@ -3,8 +3,6 @@
 Only the real edges of the snapshot count here.  Nodes without an owner have -1.
 """
 
-from collections import Counter
-
 import numpy as np
 
 from fedsim.data.colearn.web import Web
@@ -65,8 +63,10 @@ class PartStatistics:
 
     def neighbours_by_part(self, node: int) -> dict[int, int]:
         """Return how many neighbours each part owns, by ascending part; parts that own none are left out."""
-        counts = Counter(self.owner[self.web.row(node)].tolist())
-        del counts[-1]
+        counts: dict[int, int] = {}
+        for part in self.owner[self.web.row(node)].tolist():
+            if part >= 0:
+                counts[part] = counts.get(part, 0) + 1
         return dict(sorted(counts.items()))
 
     def cut(self, node: int, part: int, near: dict[int, int], raw: bool = False) -> float:

@@ -8,8 +8,6 @@ again).
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from fedsim.core import table
 from fedsim.core.arrays import Ints
@@ -103,5 +101,7 @@ def neighbours(pairs: Ints, count: int) -> list[tuple[int, ...]]:
 
 def apart(pairs: Ints, count: int) -> int | None:
     """Return the lowest node that is not reachable from 0; None if the graph is connected."""
-    _, part = connected_components(csr_array((np.ones(len(pairs)), pairs.T), (count, count)), directed=False)
-    return next(iter(np.flatnonzero(part != part[0]).tolist()), None)
+    near, seen, fresh = neighbours(pairs, count), {0}, {0}
+    while fresh := {other for node in fresh for other in near[node]} - seen:
+        seen |= fresh
+    return min(set(range(count)) - seen, default=None)
