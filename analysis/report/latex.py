@@ -45,11 +45,13 @@ def escaped(text: str) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if pd.isna(value):
+    if value is None or value is pd.NA:
         return DASH
     if not isinstance(value, int | float) and not hasattr(value, "dtype"):
         return escaped(str(value)) or DASH
     number = float(value)
+    if math.isnan(number):
+        return DASH
     if math.isinf(number):
         return r"$\infty$" if number > 0 else r"$-\infty$"
     if number == int(number) and abs(number) < 1e15:

@@ -1,17 +1,18 @@
 """Budgets: a run ends as soon as one of them is used up, or with `when: all` the last of them.
 
-Each entry of METERS says how much of one budget a world has used.  Simulated time is not among them: it is known in
-advance, so that a run ends at exactly that second, unless it waits for another budget (`point/loop.py`).  Bytes are
-wire bytes over the clients' access links as the network's meters and the ledger count them, with headers,
-retransmissions, and lost and cut messages, each counted once its bytes have passed the link or it is cut.  Up and down
-are seen from the client, so a byte between two peers counts as one up and one down.  Messages in transit when a budget
-is used up are cut there, and count on top of it.
+Each entry of METERS says how much of one budget a world has used.  Simulated time is not among them: it is
+known in advance, so that a run ends at exactly that second, unless it waits for another budget
+(`point/loop.py`).  Bytes are wire bytes over the clients' access links as the network's meters and the
+ledger count them, with headers, retransmissions, and lost and cut messages, each counted once its bytes
+have passed the link or it is cut.  Up and down are seen from the client, so a byte between two peers counts
+as one up and one down.  Messages in transit when a budget is used up are cut there, and count on top of it.
 
-Energy, carbon and money are those of typical figures (`prices.py`): what takes time counts as it passes, a message and
-a computation once their rows are written, so that what has begun counts on top.
+Energy, carbon and money are those of typical figures (`prices.py`): what takes time counts as it passes, a
+message and a computation once their rows are written, so that what has begun counts on top.
 
-Messages of a cohort that is asked at once are metered only when all have ended.  So clients are asked one by one under
-a budget of bytes or costs (`Until.metered`), and the end does not depend on how many are asked at once.
+Messages of a cohort that is asked at once are metered only when all have ended.  So clients are asked one
+by one under a budget of bytes or costs (`Until.metered`), and the end does not depend on how many are asked
+at once.
 """
 
 import math

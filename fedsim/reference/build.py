@@ -20,7 +20,7 @@ from fedsim.scenario.schema import Point
 from fedsim.scenario.text import yaml_file
 from fedsim.scenario.text.yaml_file import Document
 
-Chosen = Mapping[tuple[str, str, str, str], ScenarioKeys]  # (data, task, method, protocol): dotted keys, values
+Chosen = Mapping[tuple[str, str, str, str], ScenarioKeys]  # of data, task, method, protocol
 HALF = 0.5
 
 

@@ -59,7 +59,7 @@ class Setting(Section):
     protocols: list[str]
     bytes: Bytes
     time: Seconds
-    when: Literal["any", "all"] = Field("all", description="Whether runs end at one budget, or go on for both.")
+    when: Literal["any", "all"] = Field("all", description="Which budgets end a run: one of them, or both.")
     methods: dict[str, list[str]] = Field({}, description="By protocol: those run here. Otherwise all that fit.")
     halved: dict[str, list[str]] = Field({}, description="By task: protocols that are also run at half the rates.")
 

@@ -1,15 +1,18 @@
-"""The score of every run at each of the six budgets and within both whole ones, and what it costs to reach a target.
+"""The score of every run at each of the six budgets and within both whole ones, and what it costs to reach
+a target.
 
-A score is that of the last scoring at or before the budget, and a run's last score holds after its end, since the model
-stays. The final one is the last before either whole budget is used up; the run may go on for the other. Scores of the
-untrained model do not count: those at 0 s, and those of a run that ended before its first update.
+A score is that of the last scoring at or before the budget, and a run's last score holds after its end,
+since the model stays. The final one is the last before either whole budget is used up; the run may go on
+for the other. Scores of the untrained model do not count: those at 0 s, and those of a run that ended
+before its first update.
 
-A run that came to a standstill counts like one that is done: its model stays as it is. Runs that failed have no rows.
+A run that came to a standstill counts like one that is done: its model stays as it is. Runs that failed
+have no rows.
 
 A run reaches the target at its first scoring at or above it, even if a later one is lower.
 
-Not modelled: anything between two scorings, or after a run's end; a run that ends below the target may only have lacked
-the budget.
+Not modelled: anything between two scorings, or after a run's end; a run that ends below the target may only
+have lacked the budget.
 """
 
 import math

@@ -1,13 +1,14 @@
 """Hyper-parameters by one rule for all methods: equal trials in one setting, chosen on validation data.
 
-Every method has the same number of trials of each data, task and protocol: the first as its algorithm is written, the
-others drawn at random (Bergstra and Bengio, "Random search for hyper-parameter optimization", JMLR 2012): the learning
-rate evenly in the logarithm, and the options that its class declares in `tunes`.  All methods share the draws of the
-learning rate, and all data and protocols those of the options.  A trial is a run with each of some seeds that the table
-does not use, in the plan's first setting that has its data, task, method and protocol; its value is the mean of the
-last scores on validation data, on which alone it is scored.  It has a share of the setting's budgets, or all of them if
-its protocol is one exchange, half of which would train nothing.  What is chosen holds in all deployments.  A protocol
-without trials takes what was chosen under another one.
+Every method has the same number of trials of each data, task and protocol: the first as its algorithm is
+written, the others drawn at random (Bergstra and Bengio, "Random search for hyper-parameter optimization",
+JMLR 2012): the learning rate evenly in the logarithm, and the options that its class declares in `tunes`.
+All methods share the draws of the learning rate, and all data and protocols those of the options.  A trial
+is a run with each of some seeds that the table does not use, in the plan's first setting that has its data,
+task, method and protocol; its value is the mean of the last scores on validation data, on which alone it is
+scored.  It has a share of the setting's budgets, or all of them if its protocol is one exchange, half of
+which would train nothing.  What is chosen holds in all deployments.  A protocol without trials takes what
+was chosen under another one.
 
 Not modelled: a search for each deployment.
 """

@@ -54,7 +54,7 @@ AMOUNTS = ("updates", "bytes", "bytes_up", "bytes_down", *COSTLY)  # budgets oth
 
 
 class Until(ShortSection):
-    """The end of the run: a time, or budgets (fedsim/clock/budget.py), of which the first or the last one ends it."""
+    """The end of the run: a time, or budgets (fedsim/clock/budget.py), of which the first or last one ends it."""
 
     short_key, short_types = "time", (str, int, float)
     short_schema: ClassVar = {"type": "string", "examples": ["10 min"]}

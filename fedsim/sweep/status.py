@@ -1,10 +1,11 @@
 """`--status`: how far the runs of a scenario are, by its folder of results alone; nothing is run or written.
 
-A run is `done`; `failed`, with its error.log; `begun`: it is under way, or was interrupted and goes on from its
-checkpoint; `outdated`: done, but from sources that have changed since, so that it would be repeated; or `to do`.
+A run is `done`; `failed`, with its error.log; `begun`: it is under way, or was interrupted and goes on from
+its checkpoint; `outdated`: done, but from sources that have changed since, so that it would be repeated; or
+`to do`.
 
-Not covered: how much of a run that is under way has passed, which its own process shows; runs of other forms of the
-scenario in the same folder; runs that a deployment has measured.
+Not covered: how much of a run that is under way has passed, which its own process shows; runs of other
+forms of the scenario in the same folder; runs that a deployment has measured.
 """
 
 from collections import Counter

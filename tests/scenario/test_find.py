@@ -110,6 +110,15 @@ def test_an_unknown_name_is_reported(look, name, message):
     assert message in "".join(look("effect", Part(name=name)))
 
 
+def test_a_misspelt_module_is_told_its_neighbours_and_a_file_of_data_how_it_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mylab").mkdir()
+    (tmp_path / "mylab" / "fogs.py").write_text("x = 1\n")
+    assert messages("effect", Part(name="mylab.fog"))[0].endswith("did you mean 'mylab.fogs'? There are: mylab.fogs")
+    assert messages("dataset", Part(name="g.npz"))[0].endswith("this folder; a file is {name: file, file: g.npz}")
+    assert messages("effect", Part(name="nowhere.fog"))[0].endswith("seen from this folder")
+
+
 @pytest.mark.parametrize("look", [messages, build_error])
 def test_a_file_without_its_class_or_with_two_is_reported(lab, look):
     assert "defines no Effect" in "".join(look("effect", Part(name=lab("empty", "x = 1"))))

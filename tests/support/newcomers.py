@@ -57,6 +57,7 @@ def run(page: Path, folder: Path) -> Iterator[dict[str, Any]]:
     blocks = [each for each in found if not (each["why"] or each["kind"] == "text" or each["kind"].startswith("{"))]
     before = {*sys.modules}  # such as Python's own `codecs`, which must stay
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
         patch.syspath_prepend(str(folder))
         with made(page.stem, blocks, folder, _commands) as names:
             yield names

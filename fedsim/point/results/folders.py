@@ -229,7 +229,7 @@ def locked(out: Path) -> Iterator[list[Path]]:
 
 
 def writer(out: Path) -> str | None:
-    """Return the number of the process that writes into a folder of results ("?" if unknown), None without one."""
+    """Return the number of the process that writes into a folder of results ("?": unknown), None without one."""
     if not (out / LOCK).is_file():
         return None
     try:

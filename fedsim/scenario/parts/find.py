@@ -231,17 +231,17 @@ def _but_defaults(cls: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unknown(kind: str, name: str) -> str:
-    article = "an" if kind[0] in "aeiou" else "a"
+    said = f"{name!r} is not {'an' if kind[0] in 'aeiou' else 'a'} {kind}"
     if "," in name:
-        return f"{name!r} is not {article} {kind}; several go under grid: {KINDS[kind].key}: [{name}]"
+        return f"{said}; several go under grid: {KINDS[kind].key}: [{name}]"
     if "." in name:
-        return f"{name!r} is not {article} {kind}: there is no module of that name, seen from this folder"
-    package = KINDS[kind].package
-    place = f"{package.replace('.', '/')}/{name}.py"
-    own = f"{package.rpartition('.')[2]}/{name}.py"
+        beside = [f"{name.rpartition('.')[0]}.{stem}" for stem in _files(Path(*name.split(".")[:-1]))]
+        file = f"; a file is {{name: file, file: {name}}}" if kind == "dataset" else ""
+        return f"{said}: there is no module of that name, seen from this folder{did_you_mean(name, beside) or file}"
+    folder = KINDS[kind].package.replace(".", "/")
+    place, own = f"{folder}/{name}.py", f"{folder.rpartition('/')[2]}/{name}.py"
     nor = "nor one" if own == place else f"nor {own}"
-    hint = did_you_mean(name, names(kind))
-    return f"{name!r} is not {article} {kind}: there is no {place}, {nor} beside the scenario{hint}"
+    return f"{said}: there is no {place}, {nor} beside the scenario{did_you_mean(name, names(kind))}"
 
 
 def _hidden(error: Exception) -> str:

@@ -13,8 +13,8 @@ import socket
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Generator, Sequence
-from contextlib import chdir, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
@@ -100,8 +100,6 @@ class Ray:
                 ray.wait([*running], num_returns=len(running), timeout=GRACE)
 
     def _connected(self) -> Any:
-        from unittest.mock import patch  # which takes long to load
-
         if self._reports is None:
             ray, address = loaded(), self.address or os.environ.get("RAY_ADDRESS") or OWN
             options = {"num_cpus": self.jobs or os.cpu_count(), "include_dashboard": False, "object_store_memory": ROOM}
@@ -111,10 +109,8 @@ class Ray:
             try:
                 if address != OWN:
                     _check_address(address)
-                # Ray prints about dead workers, and no setting stops that; the point's message reports them.
-                silent = patch.object(ray._private.worker, "listen_error_messages", lambda *_: None, create=True)
                 # Ray puts the working folder first on its workers' path; Python's own folder is there anyway.
-                with silent, nullcontext() if self.plugins else chdir(sysconfig.get_path("stdlib")):
+                with _silent(ray), nullcontext() if self.plugins else chdir(sysconfig.get_path("stdlib")):
                     ray.init(
                         address, log_to_driver=False, logging_level=logging.CRITICAL,
                         runtime_env=variables, **options if address == OWN else {},
@@ -198,3 +194,15 @@ def _unreachable(address: str, error: Exception) -> str:
     if address == OWN:
         return f"Ray could not be started on this machine ({reason}); --engine local needs none"
     return f"there is no Ray cluster at {address!r} ({reason}); start one with: ray start --head"
+
+
+@contextmanager
+def _silent(ray: Any) -> Iterator[None]:
+    # Ray prints about dead workers from its own thread, and no setting stops that; the point's message reports them.
+    inner = ray._private.worker
+    before = getattr(inner, "listen_error_messages", None)
+    inner.listen_error_messages = lambda *_: None
+    try:
+        yield
+    finally:
+        inner.listen_error_messages = before
