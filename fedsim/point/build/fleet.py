@@ -55,6 +55,7 @@ COLUMNS = [
         for name in ROWS
     ),
 ]  # fmt: skip
+CONSTANTS = TypeAdapter(TransferModel)  # made once: it takes a millisecond
 IN_NETWORK = ("congestion_control", "tls_rtts")  # have their own keys in the scenario
 
 
@@ -148,7 +149,7 @@ def transfer_model(scenario: Scenario) -> TransferModel:
     if wrong:
         raise ScenarioError(wrong)
     try:
-        return TypeAdapter(TransferModel).validate_python({**network.tcp, **own})
+        return CONSTANTS.validate_python({**network.tcp, **own})
     except ValidationError as error:
         raise ScenarioError(wording.problems(error.errors(include_url=False), ("network.tcp",))) from None
 
