@@ -162,7 +162,7 @@ def read_scenario(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     path = folder / "scenario.yaml"
     try:
         text = path.read_text("utf-8")
-        scenario = yaml.load(text, Loader)
+        scenario = _plain(text)
     except (OSError, yaml.YAMLError) as error:
         why = f"summary.csv lists this run as finished, but its scenario is unreadable: {line(error)}"
         raise NotARunError(f"{path}: {why}; {AGAIN}") from error
@@ -170,6 +170,15 @@ def read_scenario(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise NotARunError(f"{path}: not a scenario; {AGAIN}")
     heads = [head[1:].partition(":") for head in takewhile(lambda head: head.startswith("#"), text.splitlines())]
     return scenario, {name.strip(): version.strip() for name, colon, version in heads if colon}
+
+
+def _plain(text: str) -> Any:
+    """Return what a YAML text holds, plain values only."""
+    loader = Loader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
 
 
 def _described(rows: pd.DataFrame, results: str, grid: list[str], scenarios: dict[str, dict[str, Any]]) -> pd.DataFrame:
