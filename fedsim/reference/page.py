@@ -64,7 +64,7 @@ def markdown(computed: Findings, plan: Plan, known: Results, tried: Sequence[Pla
     have = {trial.key for trial in tried}
     return template("page.md.jinja", TEMPLATES).render(
         findings=computed, plan=plan, known=known, summary=COMMENT.sub("", summary).strip(), results=results,
-        fewer=[*dict.fromkeys(trial.data for trial in trials.planned(plan) if trial.key not in have)],
+        fewer=[*dict.fromkeys("/".join(one.of[:2]) for one in trials.planned(plan) if one.key not in have)],
         either=[f"{each.deployment}/{each.data}" for each in plan.settings if each.when == "any"],
         chosen=[(of, *chosen_in_words(keys)) for of, keys in trials.chosen(tried).items()],
         heads=HEADS, shares=SHARES, budgets=budgets, command=command, score=score, to_target=to_target,

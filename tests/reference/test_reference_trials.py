@@ -15,7 +15,7 @@ from fedsim.scenario.parts import find
 ROOT = Path(__file__).parents[2]
 SHIPPED = plans.read(ROOT / plans.FILE)
 PLANNED = [*trials.planned(SHIPPED)]
-WHOLE = {("digits", "static"), ("drifting", "snapshots")}  # data and tasks whose trials have all been run
+WHOLE = {("digits", "static"), ("drifting", "snapshots"), ("pubmed", "static")}  # whose trials have all been run
 
 
 def test_every_contender_has_the_same_trials_of_each_data_and_task_the_first_as_written():
