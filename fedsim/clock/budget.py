@@ -32,9 +32,9 @@ METERS: Mapping[str, Callable[[World], float]] = {
 }
 
 
-def end(until: Until | None) -> float:
+def end(until: Until) -> float:
     """Return the second at which a run ends whatever else it has used, infinite if there is none."""
-    return math.inf if until is None or until.time is None or until.waits else until.time
+    return math.inf if until.time is None or until.waits else until.time
 
 
 def used(until: Until, world: World) -> float:

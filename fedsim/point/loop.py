@@ -54,7 +54,7 @@ class Loop:
     def _run(self) -> str:
         world, done, until = self._built.world, self._built.done, self._until
         env, server = world.env, world.server
-        end = budget.end(until)
+        end = math.inf if until is None else budget.end(until)
         last = min(end, LATEST)
         while not done.processed:
             if (ahead := env.peek()) > last:

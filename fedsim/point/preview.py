@@ -128,7 +128,7 @@ class _Look:
     def __init__(self, built: Built, until: Until | None, recorder: _Counting) -> None:
         self._built, self._until, self._recorder = built, until, recorder
         self._ended = False
-        self.end = budget.end(until)
+        self.end = math.inf if until is None else budget.end(until)
         self.shares: list[float] = []
 
     @property

@@ -134,7 +134,9 @@ def search(
         and trial.data not in without
     ]
     points = {trial.key: point(plan, place.plan, trial) for trial in wanted}
-    new = [trial for trial in wanted if not _has_run(known.get(trial.key), points[trial.key])]
+    done = [trial for trial in wanted if _has_run(known.get(trial.key), points[trial.key])]
+    known |= {trial.key: replace(known[trial.key], keys=trial.keys) for trial in done}  # the same run, if written anew
+    new = [trial for trial in wanted if trial not in done]
     folder = place.out / "trials"
     try:
         running.sweep([points[trial.key] for trial in new], folder, place.data, bench)
