@@ -16,7 +16,7 @@ HIGH, LOW = (0.80, 0.81, 0.82, 0.81, 0.80), (0.70, 0.72, 0.71, 0.70, 0.72)
 def seen(tmp_path_factory):
     """The page in a browser, with what it has complained of and asked for."""
     runs = seeds(f"{PLACE}/fedavg/sync/given", LOW, 4e5, 20) | seeds(f"{PLACE}/power/sync/given", HIGH, 5e4, 40)
-    path = write(plan(PLACE), tables(runs), tmp_path_factory.mktemp("docs"))[1]
+    path = write(plan(PLACE), tables(runs), [], tmp_path_factory.mktemp("docs"))[1]
     with opened(path) as page_in_browser:
         yield page_in_browser
 
