@@ -85,6 +85,7 @@ def command(given: argparse.Namespace) -> int:
     if given.tune and (given.trace or given.log):
         raise UserError("--trace and --log record the runs of a scenario, --tune searches for others; give one of them")
     scenario, document = yaml_file.load(given.scenario, given.set)
+    given.out = given.out or Path("runs") / scenario.name
     points = check.planned(scenario, document, given.no_plugins)
     check.hold(points, document, whole=True)
     if given.dry_run:
@@ -139,7 +140,7 @@ def tell(
     from fedsim.sweep.runner import Sweep
     from fedsim.sweep.status import lines, status
 
-    found = status(Sweep(points, "", given.out or Path("runs") / scenario.name, Path()))
+    found = status(Sweep(points, "", given.out, Path()))
     if given.json:
         print(as_json.text(found))
     else:
@@ -159,7 +160,7 @@ def run(
     from fedsim.sweep.runner import Sweep
     from fedsim.sweep.simulation import as_given, check_data, data_folder, write_report
 
-    out, loggers = given.out or Path("runs") / scenario.name, logger.asked_for(given.log, given.trace, given.log_to)
+    out, loggers = given.out, logger.asked_for(given.log, given.trace, given.log_to)
     sweep = Sweep(
         points, as_given(document), out, data_folder(given.data), not given.no_following, not given.no_plugins
     )
@@ -191,7 +192,7 @@ def tune(
     from fedsim.sweep.tune import command
     from fedsim.sweep.tune.bench import TrialRunner
 
-    out, data = given.out or Path("runs") / scenario.name, data_folder(given.data)
+    out, data = given.out, data_folder(given.data)
     refuse_links(out)  # trials have a folder in it
     engine = choose(given)
     with engine:

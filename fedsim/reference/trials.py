@@ -134,9 +134,9 @@ def search(
         and trial.data not in without
     ]
     points = {trial.key: point(plan, place.plan, trial) for trial in wanted}
-    done = [trial for trial in wanted if _has_run(known.get(trial.key), points[trial.key])]
-    known |= {trial.key: replace(known[trial.key], keys=trial.keys) for trial in done}  # the same run, if written anew
-    new = [trial for trial in wanted if trial not in done]
+    done = {trial.key: trial for trial in wanted if _has_run(known.get(trial.key), points[trial.key])}
+    known |= {key: replace(known[key], keys=trial.keys) for key, trial in done.items()}  # the same run, if written anew
+    new = [trial for trial in wanted if trial.key not in done]
     folder = place.out / "trials"
     try:
         running.sweep([points[trial.key] for trial in new], folder, place.data, bench)
@@ -144,8 +144,7 @@ def search(
         folders = places(folder, points.values())
         for trial in new:
             run = points[trial.key].id
-            row = finished(folders[run])
-            if row is not None:
+            if (row := finished(folders[run])) is not None:
                 known[trial.key] = replace(trial, value=row["score"], run=run)
         trials = [known[trial.key] for trial in planned(plan) if trial.key in known]
         write(trials, place.plan / FILE)

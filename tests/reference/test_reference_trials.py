@@ -55,7 +55,8 @@ def test_every_trial_can_be_run_and_is_scored_on_validation_data_alone(data):
 def test_the_trials_on_record_are_of_the_plan_and_whole_where_they_have_all_been_run():
     known = trials.read(ROOT / "scenarios/reference" / trials.FILE)
     planned = {one.key: one.keys for one in PLANNED}
-    assert [key for key in planned if key in {one.key for one in known}] == [one.key for one in known]
+    on_record = {one.key for one in known}
+    assert [key for key in planned if key in on_record] == [one.key for one in known]
     assert all(one.value is not None for one in known)
     assert {one.key: one.keys for one in known if _whole(one)} == {
         key: planned[key] for key in planned if key[:2] in WHOLE
