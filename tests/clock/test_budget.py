@@ -88,6 +88,12 @@ def test_with_all_the_last_budget_to_be_used_up_ends_the_run(tmp_path, later, up
         assert end == float(four[:-2])
 
 
+def test_with_all_of_two_budgets_beside_time_the_last_one_counts(tmp_path):
+    result = ran(tmp_path, "sync", {"updates": 4, "bytes": "1 kB", "when": "all"})
+    assert result.runs["updates"].tolist() == [4]
+    assert result.updates["time"].iloc[-1] == result.runs["sim_seconds"].iloc[0]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("until", [{"bytes_up": "700 kB"}, {"updates": 3}, {"time": "1500 ms"}])
 def test_the_end_is_the_same_however_a_cohort_moves(tmp_path, until):
