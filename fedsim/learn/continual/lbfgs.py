@@ -22,6 +22,7 @@ from torch import Tensor
 Objective = Callable[[Tensor, Sequence[int]], tuple[Tensor, Tensor]]
 
 LEAST_GRADIENT = 1e-7  # largest entry of the gradient that counts as none
+LEAST_CURVATURE = 1e-10  # product of a step and the change of its gradient that counts
 LEAST_CHANGE = 1e-12  # change of the objective that counts as none
 PATIENCE = 3  # iterations in a row without change
 ROOM = 64  # pairs that memory is taken for at first
@@ -114,20 +115,22 @@ class _Memory:
             self._make_room()
         b, held, at = len(s), slice(self._first, self._last), self._last
         curvature, square = (s * y).sum(1, keepdim=True), (y * y).sum(1, keepdim=True)
-        good = curvature > 1e-10
-        if not bool(good.all()):
+        gamma = self._gamma[:b]
+        if all(each > LEAST_CURVATURE for each in curvature[:, 0].tolist()):
+            torch.div(curvature, square.clamp(min=1e-300), out=gamma)
+        else:
+            good = curvature > LEAST_CURVATURE
             s, y, square = torch.where(good, s, 0), torch.where(good, y, 0), torch.where(good, square, 0)
             curvature = torch.where(good, curvature, 1.0)  # one on the diagonal keeps a dropped pair solvable
-        gamma = self._gamma[:b]
-        gamma.copy_(torch.where(good, curvature / square.clamp(min=1e-300), gamma))
+            gamma.copy_(torch.where(good, curvature / square.clamp(min=1e-300), gamma))
         products = torch.bmm(y.unsqueeze(1), self._flat(b, held).mT).view(b, -1, 2)
         column = torch.bmm(products[:, :, 0].unsqueeze(1), self._inverse[:b, held, held].mT)
-        self._inverse[:b, held, at] = column.squeeze(1).div_(-curvature)
+        torch.div(column.squeeze(1), -curvature, out=self._inverse[:b, held, at])
         self._inverse[:b, at, at] = 1 / curvature[:, 0]
         self._yy[:b, held, at] = self._yy[:b, at, held] = products[:, :, 1]
         self._yy[:b, at, at] = square[:, 0]
         self._diagonal[:b, at] = curvature[:, 0]
-        self._pairs[:b, at, 0], self._pairs[:b, at, 1] = s, y
+        torch.stack([s, y], 1, out=self._pairs[:b, at])
         self._last += 1
         self._first = max(self._first, self._last - self._history)
 

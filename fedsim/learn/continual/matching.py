@@ -22,48 +22,46 @@ class Matching:
 
     def __init__(self, network: Mapping[str, Tensor], wanted: Mapping[str, Tensor], labels: Tensor) -> None:
         """Take Γ and what is wanted in double precision, each with a first axis of B, and labels (B,)."""
-        self._weights = [network[f"w{i + 1}"] for i in LAYERS]
+        weights = [network[f"w{i + 1}"] for i in LAYERS]
+        self._forward = [weight.T for weight in weights]
         # The same numbers by columns: a product with few rows takes half as long where the matrix is read by columns.
-        self._across = [weight.T.contiguous().T for weight in self._weights]
+        self._across = [weight.T.contiguous().T for weight in weights]
         self._biases = [network[f"b{i + 1}"] for i in LAYERS]
         self._outs = [len(bias) for bias in self._biases]
-        self._ins = [weight.shape[1] for weight in self._weights]
+        self._ins = [weight.shape[1] for weight in weights]
         received = [wanted[f"w{i + 1}"].clone() for i in LAYERS]
         g = torch.cat([wanted[f"b{i + 1}"] for i in LAYERS], 1)
         norms = g.square().sum(1) + torch.stack([each.square().flatten(1).sum(1) for each in received]).sum(0)
         hot = torch.nn.functional.one_hot(labels, self._outs[-1]).to(g.dtype)
         self._parts = [*received, g, norms, hot]  # what each problem is matched with, in the order of `_rows`
-        self._rows = list(range(len(labels)))
-        self._a, self._p = g.new_empty(len(labels), sum(self._ins)), torch.empty_like(g)
-        self._q, self._e = torch.empty_like(self._a), torch.empty_like(g)
+        a = g.new_empty(len(labels), sum(self._ins))
+        self._room = [a, torch.empty_like(a), torch.empty_like(a), torch.empty_like(g), torch.empty_like(g)]
         self._of_in, self._of_out = (
             torch.eye(len(LAYERS), dtype=g.dtype).repeat_interleave(torch.tensor(widths), 0)
             for widths in (self._ins, self._outs)
         )
+        self._rows = list(range(len(labels)))
+        self._look_at(self._rows)
 
     def __call__(self, x: Tensor, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Return the distances (b,) of x (b, F) from what problems `rows` want, and their derivatives (b, F)."""
         if self._rows != rows:
             self._arrange(rows)
-        *received, g, norms, hot = (part[: len(rows)] for part in self._parts)
-        of_in, of_out = ([each[: len(rows)] for each in two] for two in ((self._a, self._q), (self._e, self._p)))
-        (all_a, all_q), (all_e, all_p) = of_in, of_out
-        a, q = (torch.split(each, self._ins, 1) for each in of_in)
-        e, p = (torch.split(each, self._outs, 1) for each in of_out)
-        w, across, b = self._weights, self._across, self._biases
+        g, norms, hot = self._matched
+        (all_a, a), (all_q, q), (all_mask, mask), (all_e, e), (all_p, p) = self._layers
+        forward, across, b = self._forward, self._across, self._biases
 
         a[0].copy_(x)
         for i in LAYERS[:-1]:
-            torch.addmm(b[i], a[i], w[i].T, out=a[i + 1]).clamp_min_(0)
-        said = torch.softmax(torch.addmm(b[-1], a[-1], w[-1].T), 1)
+            torch.addmm(b[i], a[i], forward[i], out=a[i + 1]).clamp_min_(0)
+        said = torch.softmax(torch.addmm(b[-1], a[-1], forward[-1]), 1)
         torch.sub(said, hot, out=e[-1])
-        mask = torch.split(all_a.sign(), self._ins, 1)  # one where a rectifier lets through
+        torch.sign(all_a, out=all_mask)  # one where a rectifier lets through
         for i in LAYERS[:0:-1]:
             torch.mm(e[i], across[i], out=e[i - 1]).mul_(mask[i])
 
-        for i in LAYERS:
-            torch.bmm(a[i].unsqueeze(1), received[i].mT, out=p[i].unsqueeze(1))
-            torch.bmm(e[i].unsqueeze(1), received[i], out=q[i].unsqueeze(1))
+        for row, matrix, into in self._products:
+            torch.bmm(row, matrix, out=into)
         all_p += g
         sizes_a, sizes_e = (all_a * all_a) @ self._of_in + 1, (all_e * all_e) @ self._of_out
         value = (sizes_a * sizes_e).sum(1) - 2 * (all_e * all_p).sum(1) + norms
@@ -73,7 +71,7 @@ class Matching:
         torch.sub(all_a * (sizes_e @ self._of_in.T), all_q, out=all_q)
         by_e = p[0]
         for i in LAYERS[1:]:
-            by_e = torch.addmm(p[i], by_e * mask[i], w[i].T)
+            by_e = torch.addmm(p[i], by_e * mask[i], forward[i])
         by_output = (by_e - (said * by_e).sum(1, keepdim=True)) * said
         for i in LAYERS[:0:-1]:
             by_output = torch.addmm(q[i], by_output, across[i]).mul_(mask[i])
@@ -87,3 +85,16 @@ class Matching:
                 for part in self._parts:
                     part[i] = part[place]
         self._rows = list(rows)
+        self._look_at(rows)
+
+    def _look_at(self, rows: Sequence[int]) -> None:
+        """Make the views of the problems that go on: they take as long as the products, so they are made once."""
+        *received, g, norms, hot = (part[: len(rows)] for part in self._parts)
+        widths = [self._ins] * 3 + [self._outs] * 2
+        whole = [part[: len(rows)] for part in self._room]
+        self._matched = g, norms, hot
+        self._layers = [(part, torch.split(part, each, 1)) for part, each in zip(whole, widths, strict=True)]
+        a, q, _, e, p = ([layer.unsqueeze(1) for layer in layers] for _, layers in self._layers)
+        self._products = [
+            product for i in LAYERS for product in ((a[i], received[i].mT, p[i]), (e[i], received[i], q[i]))
+        ]
