@@ -33,7 +33,7 @@ class Local(AbstractContextManager["Local"]):
     """Simulate runs in `jobs` processes, with one job in this one.  A context manager: leaving it ends the workers."""
 
     jobs: int
-    prepare: str = "fedsim.point.run"  # the module that each worker imports when it starts
+    prepare: str = "fedsim.point.build.learning"  # the module that each worker imports when it starts
     _workers: "list[WorkerProcess]" = field(default_factory=list, init=False, repr=False)
 
     def __exit__(self, *_: object) -> None:
