@@ -86,13 +86,8 @@ class Fluid(NetworkModel):
         if transfer.window is not None:
             return window_reuse.start(constants, size, rtt, rate, loss, packet, transfer.window)
         if packet < math.inf:
-            begun = congestion_avoidance.lossy_start(constants, size, rtt, rate, loss, packet)
-        else:
-            begun = Start(*tcp.slow_start(constants, size, rtt, rate), rate)
-        if constants.congestion_control != "bbr":
-            return begun
-        paced = tcp.pacing(constants, tcp.packets(constants, transfer.nbytes), rtt, rate)
-        return begun._replace(idle=begun.idle + float(paced))
+            return congestion_avoidance.lossy_start(constants, size, rtt, rate, loss, packet)
+        return Start(*tcp.slow_start(constants, size, rtt, rate), rate)
 
     def limit(self, transfer: Transfer, left: float, rate: float, start: Start) -> float:
         """Return what the window allows on average from the loss on, and after a full queue once that is empty."""
@@ -173,8 +168,6 @@ class Fluid(NetworkModel):
             cut, window, gap = hit[is_cut], window[is_cut], gap[is_cut]
             left = size[cut] - part[cut]
             slow[cut] = congestion_avoidance.limits(constants, rtt[cut], loss[cut], rate[cut], window, left, gap)
-        if constants.congestion_control == "bbr":
-            idle += tcp.pacing(constants, count, rtt, rate)
         if terms.first < math.inf:
             idle += flow_control.stalls(constants, terms, size, rtt, rate)
         return Uncontended(before + idle, size, part, rate, slow, late)

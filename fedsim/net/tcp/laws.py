@@ -2,7 +2,7 @@
 
 Rates are in wire bytes per second, times in seconds, `rtt` is the round trip with its mean jitter.  Sources:
 RFC 6928 (initial window), Mathis et al. 1997 (Reno under loss), RFC 9438 (CUBIC's response function), Padhye
-et al. 1998 (time-outs), Cardwell et al. 2016 (BBR's pacing).  What a window does between the first loss and
+et al. 1998 (time-outs).  What a window does between the first loss and
 the steady state is in `congestion_avoidance.py`, what connections keep of it in `window_reuse.py`.  Not
 modelled: TCP's receive windows; those of a transport above it are in `flow_control.py`.
 """
@@ -18,6 +18,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from fedsim.core import portable
 from fedsim.core.arrays import Floats, Ints
 from fedsim.core.units import Bytes, Duration, NonNegative, Seconds
+from fedsim.net.tcp import bbr_start
 
 RENO = 1.5  # cwnd = sqrt(1.5 / p) packets with an acknowledgement per packet: Mathis et al. 1997
 CUBIC = 1.054  # cwnd = 1.054 (RTT / p)^(3/4) packets: RFC 9438
@@ -27,7 +28,6 @@ RTTVAR_DECAY = 0.75  # the share of a time-out's first excess that a round trip 
 UNSETTLED = 1.65  # round trips of data before that; 1.5 to 1.75 as read from Linux 6.18, 0.2 to 0.5 s
 # A queue leaves this share of the window at which it overflows, and a draw below 1 more of it
 LEAST_OVERFLOW_SHARE = 0.5
-BBR_GAIN = 2 / math.log(2)  # windows a round trip at which BBR paces its start
 PacketBytes = Annotated[Bytes, Field(gt=0)]
 AtLeastZero = Annotated[float, Field(ge=0)]
 Whole = TypeVar("Whole", int, Ints)
@@ -99,6 +99,11 @@ def syn_wait(constants: TransferModel, lost: float, draw: float) -> float:
     return first * ((1 << min(times, doublings)) - 1) + longest * max(0, times - doublings)
 
 
+def full_packets(constants: TransferModel, size: Rate) -> Rate:
+    """Return how many packets wire bytes take, of which the last need not be full."""
+    return np.ceil(size / constants.mtu - 1e-9)  # type: ignore[no-any-return]
+
+
 def slow_start(constants: TransferModel, size: float, rtt: float, rate: float) -> tuple[float, float]:
     """Return the seconds in which slow start leaves the link idle, and the bytes that come after the last such gap.
 
@@ -107,6 +112,9 @@ def slow_start(constants: TransferModel, size: float, rtt: float, rate: float) -
     causes no stall: the flow waits for its rate instead.
     """
     idle, mtu, sent = 0.0, constants.mtu, 0
+    if rate > 0 and constants.congestion_control == "bbr":
+        idle, last = bbr_start.stall(constants.initial_window, full_packets(constants, size), rtt, mtu / rate)
+        return idle, size - (last - 1) * mtu
     flight = constants.initial_window * mtu
     while rate > 0:
         gap = rtt + (mtu - flight) / rate
@@ -123,6 +131,8 @@ def stalls(constants: TransferModel, size: Floats, rtt: Floats, rate: Floats) ->
 
     The same as `slow_start`, which is some thirty times faster for a single flow.
     """
+    if constants.congestion_control == "bbr":
+        return bbr_start.stalls(constants.initial_window, full_packets(constants, size), rtt, constants.mtu / rate)[0]
     idle, flight, sent = np.zeros(len(size)), constants.initial_window * constants.mtu, 0
     slow = size > 0
     while slow.any():
@@ -131,20 +141,6 @@ def stalls(constants: TransferModel, size: Floats, rtt: Floats, rate: Floats) ->
         idle[slow] += gap[slow]
         sent, flight = sent + flight, 2 * flight
     return idle
-
-
-def pacing(constants: TransferModel, count: Whole, rtt: Rate, rate: Rate) -> Rate:
-    """Return the seconds by which BBR's pacing of the first window delays the start of new flows, 0 for others.
-
-    The flows have `count` packets.  A path at least as slow as the pace hides it; what follows is sent as
-    acknowledgements of the first window arrive, and keeps that delay.
-    """
-    if constants.congestion_control != "bbr":
-        return 0.0 * rtt
-    later = np.maximum(np.minimum(count, constants.initial_window) - 1, 0)
-    with np.errstate(divide="ignore"):
-        slower = np.maximum(rtt / (BBR_GAIN * constants.initial_window) - constants.mtu / np.asarray(rate), 0.0)
-    return later * slower  # type: ignore[no-any-return]
 
 
 def timeout(constants: TransferModel, rtt: float, round_trips: float) -> float:

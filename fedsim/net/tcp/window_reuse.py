@@ -3,7 +3,8 @@
 As in `congestion_avoidance.py`, for one flow at a time: only single messages keep connections.  Below its
 threshold a window doubles every round trip, above it grows as it does between two losses, round by round:
 W^(4/3) for Cubic and W^2 for Reno rise by the same amount with every packet.  It grows no further than slow
-start lets it, as more would wait in a queue of the path.  BBR has no threshold and does not cut its window.
+start lets it, as more would wait in a queue of the path.  BBR has no threshold, does not cut its window, and starts at
+the pace of the rate that it has measured (`bbr_start.py`).
 A queue that overflows is a loss of the packet with which the window is as large as there is room for.
 
 Not modelled: windows that shrink as a sender has too little to send.
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.net.tcp import bbr_start
 from fedsim.net.tcp import laws as tcp
 from fedsim.net.tcp.congestion_avoidance import (
     CUBIC_POWER,
@@ -29,10 +31,14 @@ from fedsim.net.tcp.laws import TransferModel
 
 
 class CongestionWindow(NamedTuple):
-    """A sender's congestion window in packets, and the threshold from which it no longer doubles."""
+    """A sender's congestion window in packets, and the threshold from which it no longer doubles.
+
+    `rate` is the largest that BBR has measured, in packets a round trip.
+    """
 
     cwnd: float
     ssthresh: float = math.inf
+    rate: float = 0.0
 
 
 class _Rounds(NamedTuple):
@@ -106,10 +112,11 @@ def after(
     constants: TransferModel, size: float, rtt: float, loss: float, start: Start, window: CongestionWindow
 ) -> CongestionWindow:
     """Return the window in which a flow of `size` wire bytes leaves its sender that started so in this window."""
-    count = math.ceil(size / constants.mtu - 1e-9)  # the last packet need not be full
+    count = float(tcp.full_packets(constants, size))
     pipe = usable(start.rate) * rtt / constants.mtu
     if constants.congestion_control == "bbr":
-        return CongestionWindow(_grown(constants, rtt, pipe, window, count), window.ssthresh)
+        rate = bbr_start.measured(constants.initial_window, window.cwnd, window.rate, count)
+        return CongestionWindow(_grown(constants, rtt, pipe, window, count), rate=min(rate, max(pipe, 1.0)))
     if start.window == math.inf:
         return CongestionWindow(_left(constants, rtt, pipe, window, count), window.ssthresh)
     cut = MULTIPLICATIVE_DECREASE[constants.congestion_control] * start.window
@@ -133,7 +140,11 @@ def _mean(nbytes: float, rate: float, avoidance_idle: float) -> float:
 def _rounds(constants: TransferModel, size: float, rtt: float, rate: float, window: CongestionWindow) -> _Rounds:
     """Return the gaps between a flow's windows, as `tcp.slow_start` does for a new one."""
     mtu, sent, idle, avoidance_idle = constants.mtu, 0.0, 0.0, 0.0
-    cwnd, ssthresh = window
+    cwnd, ssthresh, measured = window
+    if constants.congestion_control == "bbr":
+        count = tcp.full_packets(constants, size)
+        idle, last = bbr_start.again(constants.initial_window, cwnd, measured, count, rtt, mtu / rate)
+        return _Rounds(idle, 0.0, size - (last - 1) * mtu)
     while True:
         gap = rtt + (mtu - cwnd * mtu) / rate
         if sent + cwnd * mtu >= size or gap <= 0:
@@ -154,7 +165,7 @@ def _left(constants: TransferModel, rtt: float, pipe: float, window: CongestionW
     (Linux: `tcp_is_cwnd_limited`); else every packet counts.  Beyond its threshold what does not fill it adds
     nothing.
     """
-    cwnd, ssthresh = window
+    cwnd, ssthresh, _ = window
     most = 2 * count if count < cwnd else math.inf
     while cwnd < min(count, pipe):  # the path idles until the window is acknowledged
         count -= cwnd
@@ -166,7 +177,7 @@ def _left(constants: TransferModel, rtt: float, pipe: float, window: CongestionW
 
 def _grown(constants: TransferModel, rtt: float, pipe: float, window: CongestionWindow, count: float) -> float:
     """Return the packets of a window after so many have been acknowledged without a loss."""
-    cwnd, ssthresh = window
+    cwnd, ssthresh, _ = window
     most = max(FILLED * pipe, cwnd)
     if cwnd < ssthresh:
         doubled = min(count, ssthresh - cwnd)
