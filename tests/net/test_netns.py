@@ -194,6 +194,22 @@ def test_simulated_runs_are_as_long_as_the_recorded_ones():
     assert taus[1] >= 0.95
 
 
+def test_the_page_says_how_many_packets_a_full_link_has_dropped():
+    """Of messages of 500 kB, down and up, in four rounds of six and of five clients."""
+    measured = pd.read_csv(RIG / "measured.csv")
+    rows = measured[measured["case"].str.startswith("full_server")]
+    sent = rows["case"].str.contains("six").map({True: 6, False: 5}) * 4 * 2 * math.ceil(500_000 / 1448)
+    text = " ".join((ROOT / "docs" / "validation.md").read_text(encoding="utf-8").split())
+
+    def said(control, kind):
+        share = (100 * rows["overflown"] / sent)[rows["case"].str.contains(f"{control}, kind={kind}")]
+        low, high = f"{share.min():.0f}", f"{share.max():.0f}"
+        return f"{low} %" if low == high else f"{low} to {high} %"
+
+    new, kept = ([said(control, kind) for control in ("cubic", "bbr")] for kind in ("fresh", "kept"))
+    assert f"{new[0]} of them under Cubic on new connections and {kept[0]} on kept ones, {new[1]} and {kept[1]}" in text
+
+
 def test_messages_under_bbr_take_as_long_as_the_recorded_ones(monkeypatch):
     """In percent, by kind of connection, direction and turn; docs/validation.md has these rows."""
     monkeypatch.syspath_prepend(RIG)
