@@ -15,7 +15,11 @@ from fedsim.scenario.parts import find
 ROOT = Path(__file__).parents[2]
 SHIPPED = plans.read(ROOT / plans.FILE)
 PLANNED = [*trials.planned(SHIPPED)]
-WHOLE = {("digits", "static"), ("drifting", "snapshots")}  # whose trials have all been run
+WHOLE = {
+    ("digits", "static"),
+    ("digits", "class_incremental"),
+    ("drifting", "snapshots"),
+}  # whose trials have all been run
 
 
 def test_every_contender_has_the_same_trials_of_each_data_and_task_the_first_as_written():
