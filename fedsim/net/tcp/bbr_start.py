@@ -13,7 +13,6 @@ delay by some percent of a round trip); the queue that the end of the start leav
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,24 +24,13 @@ COMPUTED, DOUBLED = 5, 9  # round trips
 KNOTS = 8  # of a round trip's packets, between which the rest is interpolated
 
 
-class Departures(NamedTuple):
-    """What a new flow does on a path that is never full, by the `number` of the packet, ascending from 1.
-
-    `time` (round trips) is when it leaves, `rate` (packets a round trip) what is measured once it is acknowledged.
-    """
-
-    number: Floats
-    time: Floats
-    rate: Floats
-
-
 def stalls(window: int, count: Floats, rtt: Floats, gap: Floats) -> tuple[Floats, Floats]:
     """Return the seconds (K,) for which new flows leave their links idle, and the last packet that the link waits for.
 
     They have `count` packets; `window` is the initial one, `gap` the seconds that a packet takes on the path.  A round
     trip begins when the first packet of the one before has passed, which takes a gap, too.
     """
-    number, time, _ = departures(window)
+    number, time = departures(window)
     count = np.maximum(count, 1.0)[:, None]
     number, time = np.minimum(number, count), np.minimum(time, np.interp(count, number, time))
     waits = rtt[:, None] * time + (np.floor(time) + 1 - number) * gap[:, None]
@@ -56,58 +44,51 @@ def stall(window: int, count: float, rtt: float, gap: float) -> tuple[float, flo
     return idle.item(), last.item()
 
 
-def again(window: int, room: float, rate: float, count: float, rtt: float, gap: float) -> tuple[float, float]:
-    """Return the same of a flow on a connection that has measured this rate and has a window of `room` packets.
+def again(window: int, room: float, rate: float, count: float, rtt: float, gap: float) -> tuple[float, float, float]:
+    """Return the same of a flow on a connection with a window of `room` packets, and the rate that it then knows.
 
-    One that must wait until its window is acknowledged starts as a new one would whose initial window is the rate.
+    `rate` is what it has measured so far, 0 if nothing has been sent on it.  A flow that must wait until its window is
+    acknowledged starts as a new one would whose initial window is that rate.
     """
     pace = GAIN * max(rate, window)
     if rate and (count <= room or room * gap >= rtt):
         last = max(1.0, min(count, pace))
-        return (last - 1) * max(0.0, rtt / pace - gap), last
-    scale = max(1.0, rate / window)
+        return (last - 1) * max(0.0, rtt / pace - gap), last, max(rate, count / (1 + (count - 1) / pace))
+    scale, (number, time) = max(1.0, rate / window), departures(window)
     idle, last = stall(window, count / scale, rtt, gap * scale)
-    return max(0.0, idle - (scale - 1) * gap), last * scale
-
-
-def measured(window: int, room: float, rate: float, count: float) -> float:
-    """Return the rate that a connection has measured after this message, on a path that is never full."""
-    if rate and count <= room:
-        return max(rate, count / (1 + (count - 1) / (GAIN * max(rate, window))))
-    scale = max(1.0, rate / window)
-    number, _, rates = departures(window)
-    return max(rate, scale * float(np.interp(count / scale, number, rates)))
+    before = np.interp(np.interp(count / scale, number, time) - 1, time, number, left=0.0)  # of the last round trip
+    return max(0.0, idle - (scale - 1) * gap), last * scale, max(rate, count - scale * float(before))
 
 
 @lru_cache
-def departures(window: int) -> Departures:
-    """Return when packets of a new flow leave; `window` is the initial one in packets."""
-    left, rate = _followed(window, window * (2**COMPUTED - 1))
+def departures(window: int) -> tuple[Floats, Floats]:
+    """Return numbers of packets of a new flow, ascending from 1, and when each leaves on a path that is never full.
+
+    Times are in round trips, `window` is the initial one in packets.
+    """
+    left = _left(window, window * (2**COMPUTED - 1))
     ends = [(window * (2**k - 1), window * (2 ** (k + 1) - 1) - 1) for k in range(COMPUTED)]
     knots = [np.unique(np.linspace(*each, KNOTS).astype(int)) for each in ends]
-    rounds = [Departures(each + 1.0, left[each], rate[each]) for each in knots]
+    numbers, times = [each + 1.0 for each in knots], [left[each] for each in knots]
     for _ in range(DOUBLED):
-        number, time, rate = rounds[-1]
-        rounds.append(Departures(2 * number + window, time + 1, 2 * rate))
-    return Departures(*(np.concatenate(column) for column in zip(*rounds, strict=True)))
+        numbers.append(2 * numbers[-1] + window)
+        times.append(times[-1] + 1)
+    return np.concatenate(numbers), np.concatenate(times)
 
 
-def _followed(window: int, count: int) -> tuple[Floats, Floats]:
-    """Return when the first packets leave, and the rate when each is acknowledged, one round trip after it has left."""
-    left, before, rates = list[float](), list[int](), list[float]()  # `before`: how many were acknowledged by then
-    rate = now = due = 0.0
-    while len(rates) < count:
-        back = len(rates)
+def _left(window: int, count: int) -> Floats:
+    """Return when the first packets leave, each of which is acknowledged one round trip later."""
+    left, before = list[float](), list[int]()  # `before`: how many were acknowledged by then
+    back, rate, now, due = 0, float(window), 0.0, 0.0
+    while len(left) < count:
         flying = len(left) - back
         if flying and (flying >= window + back or left[back] + 1 <= due):
-            known = before[back]
-            since = left[known - 1] if known else -1.0
-            rate = max(rate, (back + 1 - known) / (left[back] - since))
-            now = left[back] + 1
-            rates.append(rate)
+            since = left[before[back] - 1] if before[back] else -1.0
+            rate = max(rate, (back + 1 - before[back]) / (left[back] - since))
+            now, back = left[back] + 1, back + 1
         else:
             now, together = max(now, due), min(TOGETHER, window + back - flying)
             left += [now] * together
             before += [back] * together
-            due = now + together / (GAIN * max(rate, window))
-    return np.array(left[:count]), np.array(rates)
+            due = now + together / (GAIN * rate)
+    return np.array(left[:count])

@@ -115,7 +115,8 @@ def after(
     count = float(tcp.full_packets(constants, size))
     pipe = usable(start.rate) * rtt / constants.mtu
     if constants.congestion_control == "bbr":
-        rate = bbr_start.measured(constants.initial_window, window.cwnd, window.rate, count)
+        gap = constants.mtu / usable(start.rate)
+        rate = bbr_start.again(constants.initial_window, window.cwnd, window.rate, count, rtt, gap)[2]
         return CongestionWindow(_grown(constants, rtt, pipe, window, count), rate=min(rate, max(pipe, 1.0)))
     if start.window == math.inf:
         return CongestionWindow(_left(constants, rtt, pipe, window, count), window.ssthresh)
@@ -143,7 +144,7 @@ def _rounds(constants: TransferModel, size: float, rtt: float, rate: float, wind
     cwnd, ssthresh, measured = window
     if constants.congestion_control == "bbr":
         count = tcp.full_packets(constants, size)
-        idle, last = bbr_start.again(constants.initial_window, cwnd, measured, count, rtt, mtu / rate)
+        idle, last, _ = bbr_start.again(constants.initial_window, cwnd, measured, count, rtt, mtu / rate)
         return _Rounds(idle, 0.0, size - (last - 1) * mtu)
     while True:
         gap = rtt + (mtu - cwnd * mtu) / rate
