@@ -187,9 +187,9 @@ def as_dense(x: Tensor) -> Tensor:
 
 
 def under(parts: Sequence[Tensor]) -> Tensor:
-    """Return features stacked by rows, all dense or all CSR of the same width."""
-    if parts[0].layout != torch.sparse_csr:
-        return torch.cat(list(parts))
+    """Return features of the same width stacked by rows: CSR if all are, else dense."""
+    if any(part.layout != torch.sparse_csr for part in parts):
+        return torch.cat([as_dense(part) for part in parts])
     counts = torch.cat([part.crow_indices().diff() for part in parts])
     column = torch.cat([part.col_indices() for part in parts])
     value = torch.cat([part.values() for part in parts])

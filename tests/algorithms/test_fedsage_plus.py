@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import small_points
 import torch
@@ -308,6 +309,18 @@ def test_it_is_scored_on_the_graphs_that_it_was_trained_on_and_on_its_own_until_
     own = made(scored="own")
     assert own.sees(lab.memories[0], first) is first
     assert (lab.algorithm.sees_more, own.sees_more) == (True, False)
+
+
+def test_mended_graphs_are_scored_beside_sparse_ones_of_clients_that_were_not_asked(tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "graph.npz"
+    x = (rng.random((120, 80)) < 0.05).astype(np.float32)
+    np.savez(path, x=x, edge_index=rng.integers(0, 120, (2, 400)), y=rng.integers(0, 3, 120))
+    data = {"dataset": {"name": "file", "file": str(path)}, "partition": "random", "stream": "static"}
+    algorithm = {"name": "fedsage_plus", **SMALL}
+    small_points.run_in(tmp_path / "run", data=data, algorithm=algorithm)  # three of five clients a round
+    scores = small_points.table(tmp_path / "run", "scores")
+    assert all(0 <= row["value"] <= 1 for row in scores if row["weight"])
+    assert {row["client"] for row in scores if row["model"] == "local"} >= {*range(5)}
 
 
 @pytest.mark.long
