@@ -1,14 +1,16 @@
 """Elementary functions of arrays whose values do not depend on the processor.
 
-NumPy computes logarithms, exponentials and powers of arrays with the widest instructions that the processor has, and
-with AVX-512 they differ in the last bit from those without.  Simulated time must not, so here every number goes through
-the C library, some ten times slower.  Beyond a function's range values are those of NumPy: infinite, or NaN.
+NumPy computes logarithms, exponentials and powers of arrays with the widest instructions that the processor
+has, and with AVX-512 they differ in the last bit from those without.  Simulated time must not, so here every
+number goes through the C library, some ten times slower.  Beyond a function's range values are those of
+NumPy: infinite, or NaN.
 
-With `kernels.py`, which does the same for torch, this is what is promised: the same tables on every x86-64 processor
-with AVX2 and FMA (x86-64-v3: Intel since 2013, AMD since 2015), with the same versions of the libraries and of the C
-library.  Without those instructions the C library rounds otherwise, and so do other C libraries and architectures;
-there, values differ by rounding.  NumPy's products of matrices round by processor too, and no table hangs on one: sums
-are written out.  Single sums, products, quotients and square roots are exact to the last bit anyway.
+With `kernels.py`, which does the same for torch, this is what is promised: the same tables on every x86-64
+processor with AVX2 and FMA (x86-64-v3: Intel since 2013, AMD since 2015), with the same versions of the
+libraries and of the C library.  Without those instructions the C library rounds otherwise, and so do other C
+libraries and architectures; there, values differ by rounding.  NumPy's products of matrices round by
+processor too, and no table hangs on one: sums are written out.  Single sums, products, quotients and square
+roots are exact to the last bit anyway.
 """
 
 import math

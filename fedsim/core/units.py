@@ -108,13 +108,9 @@ class Dimension:
         names = DISTRIBUTIONS[kind]
         if (len(given) < 1) if kind == "choice" else (len(given) != len(names)):
             raise ValueError(f"{value!r}: {kind} is written {kind}({', '.join(names)})")
-        plain: Callable[[str], float] = self.parse
-        read: dict[str, Callable[[str], float]] = {
-            "sigma": _sigma,
-            "sd": replace(self, positive=False).parse,
-        }  # a spread may be zero
-        wanted = names if kind != "choice" else ["value"] * len(given)
-        readers = [read.get(name, plain) for name in wanted]
+        of: dict[str, Callable[[str], float]] = {"sigma": _sigma, "sd": replace(self, positive=False).parse}
+        wanted = names if kind != "choice" else ["value"] * len(given)  # a spread, sd, may be zero
+        readers: list[Callable[[str], float]] = [of.get(name, self.parse) for name in wanted]
         values = tuple(reader(text) for reader, text in zip(readers, given, strict=True))
         if kind == "uniform" and values[0] > values[1]:
             raise ValueError(f"{value!r}: the lower end comes first, uniform({given[1]}, {given[0]})")
@@ -212,9 +208,8 @@ def did_you_mean(word: str, words: Iterable[str], what: str = "There are") -> st
 
 def split(value: Any, name: str, example: str) -> tuple[Exact, str]:
     """Return the number and the unit ("" if none) of a text.  Raises ValueError if it is neither."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(f"{value!r} is not a {name}; write a number with a unit, as {example}")
-    match = QUANTITY.fullmatch(value if isinstance(value, str) else _text_of(value, name))
+    known = isinstance(value, int | float | str) and not isinstance(value, bool)
+    match = QUANTITY.fullmatch(value if isinstance(value, str) else _text_of(value, name)) if known else None
     if match is None:
         raise ValueError(f"{value!r} is not a {name}; write a number with a unit, as {example}")
     if math.isinf(near := float(match[1])):
@@ -263,30 +258,16 @@ _TIME = _units(ns="1e-9", us="1e-6", ms="1e-3", s=1, min=60, h=3600, d=86400) | 
     sec=1, second=1, seconds=1, minute=60, minutes=60, hour=3600, hours=3600, day=86400, days=86400
 )
 _TIME |= {"\u00b5s": Exact("1e-6"), "\u03bcs": Exact("1e-6")}  # the micro sign and the Greek letter
+_OFTEN = {f"{sign}{unit}": 1 / size for sign in ("/", "/ ", "per ") for unit, size in _TIME.items()} | {"Hz": Exact(1)}
+_SPEED = _prefixed("FLOP/s") | _prefixed("FLOPS")
 _SIZE = {f"{p}B": size for p, size in (_DECIMAL | _BINARY).items()} | {"bytes": Exact(1), "byte": Exact(1)}
+_BITS = _prefixed("bit/s") | _prefixed("bps") | {f"{unit}/s": 8 * size for unit, size in _SIZE.items()}
 
 SECONDS = Dimension("time", "s", _TIME, ("s", "ms", "us", "min", "h", "d"))
 BYTES = Dimension("size", "B", _SIZE, ("B", "kB", "MB", "GB", "KiB", "MiB", "GiB"))
-RATE = Dimension(
-    "rate",
-    "bit/s",
-    _prefixed("bit/s") | _prefixed("bps") | {f"{unit}/s": 8 * size for unit, size in _SIZE.items()},
-    ("Mbit/s", "kbit/s", "Gbit/s", "bit/s"),
-    positive=True,
-)
-FLOPS = Dimension(
-    "speed",
-    "FLOP/s",
-    _prefixed("FLOP/s") | _prefixed("FLOPS"),
-    ("GFLOP/s", "MFLOP/s", "TFLOP/s", "kFLOP/s", "FLOP/s"),
-    positive=True,
-)
-FREQUENCY = Dimension(
-    "frequency",
-    "/s",
-    {f"{sign}{unit}": 1 / size for sign in ("/", "/ ", "per ") for unit, size in _TIME.items()} | {"Hz": Exact(1)},
-    ("/s", "/min", "/h", "/d", "per hour", "per day"),
-)
+RATE = Dimension("rate", "bit/s", _BITS, ("Mbit/s", "kbit/s", "Gbit/s", "bit/s"), positive=True)
+FLOPS = Dimension("speed", "FLOP/s", _SPEED, ("GFLOP/s", "MFLOP/s", "TFLOP/s", "kFLOP/s", "FLOP/s"), positive=True)
+FREQUENCY = Dimension("frequency", "/s", _OFTEN, ("/s", "/min", "/h", "/d", "per hour", "per day"))
 ENERGY = Dimension("energy", "J", _prefixed("J") | _prefixed("Wh", 3600), ("J", "kJ", "MJ", "GJ", "Wh", "kWh"))
 MASS = Dimension("mass", "g", _units(g=1, mg="1e-3", kg=1000, t=10**6), ("g", "kg", "mg", "t"))
 DIMENSIONS = (SECONDS, RATE, BYTES, FLOPS, FREQUENCY, ENERGY, MASS)
@@ -460,14 +441,9 @@ FractionBelowOne = Annotated[Fraction, Field(lt=1)]
 Amount = Annotated[int | float, BeforeValidator(amount), _schema("A count, or a share of others.", "5", "80 %")]
 Count = Annotated[int, BeforeValidator(count), WithJsonSchema({"type": "integer", "minimum": 1})]
 Every = Annotated[Updates | float, *_stretch(every, examples=["20 updates", "10 min"])]
-Clock = Annotated[
-    Updates | float | Draw,
-    *_stretch(
-        clock,
-        description="A stretch of a run, or a distribution of times that is drawn from for every gap.",
-        examples=["20 updates", "10 min", "poisson(10 min)", "lognormal(10 min, 0.5)"],
-    ),
-]
+_GAPS = "A stretch of a run, or a distribution of times that is drawn from for every gap."
+_GAP_EXAMPLES = ["20 updates", "10 min", "poisson(10 min)", "lognormal(10 min, 0.5)"]
+Clock = Annotated[Updates | float | Draw, *_stretch(clock, description=_GAPS, examples=_GAP_EXAMPLES)]
 SecondsDraw = Annotated[Draw, *_draw(SECONDS, "50 ms", "lognormal(50 ms, 0.5)")]
 RateDraw = Annotated[Draw, *_draw(RATE, "10 Mbit/s", "lognormal(5 Mbit/s, 1.0)")]
 FlopsDraw = Annotated[Draw, *_draw(FLOPS, "2 GFLOP/s", "lognormal(2 GFLOP/s, 0.8)")]

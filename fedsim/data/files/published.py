@@ -59,11 +59,7 @@ def published(root: Path, raw: str, urls: Mapping[str, str], read: Callable[[Any
 
 
 def prepared(
-    folder: Path,
-    urls: Mapping[str, str],
-    read: Callable[[Path], Graph],
-    columns: Sequence[str] = (),
-    raw: str = "raw",
+    folder: Path, urls: Mapping[str, str], read: Callable[[Path], Graph], columns: Sequence[str] = (), raw: str = "raw"
 ) -> Graph:
     """Return what `read` makes of the raw files, which lie in the folder or at `urls` (by name).
 

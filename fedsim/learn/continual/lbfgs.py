@@ -1,13 +1,13 @@
 """L-BFGS for many small independent problems at once, without a line search.
 
-Each row of x (B, F) is its own problem with its own history; the rows advance together, so that ten problems cost
-little more than one.  Step lengths, the curvature test and the first, scaled step are those of `torch.optim.LBFGS` with
-`line_search_fn=None`; the direction is the compact form of the two-loop recursion (Byrd, Nocedal and Schnabel,
-Mathematical Programming 1994, Theorem 2.2), a few batched products.  Problems without a curvature that L-BFGS can
-follow diverge; they are stopped, not repaired.
+Each row of x (B, F) is its own problem with its own history; the rows advance together, so that ten problems
+cost little more than one.  Step lengths, the curvature test and the first, scaled step are those of
+`torch.optim.LBFGS` with `line_search_fn=None`; the direction is the compact form of the two-loop recursion
+(Byrd, Nocedal and Schnabel, Mathematical Programming 1994, Theorem 2.2), a few batched products.  Problems
+without a curvature that L-BFGS can follow diverge; they are stopped, not repaired.
 
-All of it is on the host, where an iteration of a few rows takes less than a millisecond.  A vector stands on the left
-of its matrix in every product, (1, m) by (m, n): the other way round MKL takes four times as long.
+All of it is on the host, where an iteration of a few rows takes less than a millisecond.  A vector stands on
+the left of its matrix in every product, (1, m) by (m, n): the other way round MKL takes four times as long.
 """
 
 import math

@@ -21,7 +21,7 @@ from fedsim.data.graph import Graph, csr
 from fedsim.learn.engine import layout
 from fedsim.learn.engine.blocks import Csr, Matrix
 from fedsim.learn.engine.layout import Attention
-from fedsim.learn.engine.products import ClientMean, by_client, product, rows_of, shifted_product, times
+from fedsim.learn.engine.products import ClientMean, by_client, product, rows_of, times
 
 # Odd constants of the SplitMix64 generator (Steele, Lea and Flood, OOPSLA 2014), as signed 64-bit integers.
 GOLDEN = -7046029254386353131
@@ -44,7 +44,7 @@ def linear(x: Tensor, weight: Tensor, graph: Graph, bias: Tensor | None = None) 
     if x.layout != torch.sparse_csr:
         return by_client(x, weight, derived, bias)
     flat = weight.flatten(0, 1)
-    return product(flat, derived.x) if bias is None else shifted_product(flat, bias, derived.x, derived)
+    return product(flat, derived.x, bias, derived)
 
 
 def root(x: Tensor) -> Tensor:
@@ -72,8 +72,7 @@ def propagate(h: Tensor, graph: Graph, norm: str = "sym", bias: Tensor | None = 
     neighbours and the node itself; `open_sym` is `sym` without the self-loops.
     """
     derived = layout.of(graph)
-    matrix = derived.matrix(norm)
-    return product(h, matrix) if bias is None else shifted_product(h, bias, matrix, derived)
+    return product(h, derived.matrix(norm), bias, derived)
 
 
 class _Attend(torch.autograd.Function):

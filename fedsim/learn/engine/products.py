@@ -17,30 +17,13 @@ NARROW = 16  # columns below which a product is computed transposed: BLAS is sev
 
 
 class _Product(torch.autograd.Function):
-    """A constant sparse matrix times a dense one: (N, M) by (M, H)."""
+    """A constant sparse matrix times a dense one, plus each client's own row if there are any."""
 
     @staticmethod
-    def forward(ctx: Any, dense: Tensor, matrix: Matrix) -> Tensor:
-        ctx.matrix = matrix
-        return times(matrix.rows, dense)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _back(grad, ctx.matrix), None
-
-
-def product(dense: Tensor, matrix: Matrix) -> Tensor:
-    """Return matrix @ dense, differentiable in the dense factor."""
-    return _Product.apply(dense, matrix)  # type: ignore[no-any-return, no-untyped-call]
-
-
-class _Shifted(torch.autograd.Function):
-    """A constant sparse matrix times a dense one, plus each client's own row."""
-
-    @staticmethod
-    def forward(ctx: Any, dense: Tensor, bias: Tensor, matrix: Matrix, derived: GraphLayout) -> Tensor:
+    def forward(ctx: Any, dense: Tensor, bias: Tensor | None, matrix: Matrix, derived: GraphLayout | None) -> Tensor:
         ctx.matrix, ctx.derived = matrix, derived
-        return _plus_rows(times(matrix.rows, dense), bias, derived)
+        result = times(matrix.rows, dense)
+        return result if bias is None or derived is None else _plus_rows(result, bias, derived)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
@@ -49,9 +32,9 @@ class _Shifted(torch.autograd.Function):
         return to_dense, to_bias, None, None
 
 
-def shifted_product(dense: Tensor, bias: Tensor, matrix: Matrix, derived: GraphLayout) -> Tensor:
-    """Return matrix @ dense + bias[k] in the rows of client k: result (N, H), bias (K, H)."""
-    return _Shifted.apply(dense, bias, matrix, derived)  # type: ignore[no-any-return, no-untyped-call]
+def product(dense: Tensor, matrix: Matrix, bias: Tensor | None = None, derived: GraphLayout | None = None) -> Tensor:
+    """Return matrix @ dense, plus bias[k] in the rows of client k: result (N, H), bias (K, H) of this layout."""
+    return _Product.apply(dense, bias, matrix, derived)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Rows(torch.autograd.Function):

@@ -29,10 +29,6 @@ class Classification(Task):
         each = F.cross_entropy(self.forward(params, graph), labels, reduction="none")
         return ops.mean_by_client(each, graph, graph["train"])
 
-    def targets(self, graph: Graph, split: str) -> Tensor:
-        """Return the rows of that split."""
-        return graph[split].nonzero().squeeze(1)  # type: ignore[literal-required, no-any-return]
-
     def judged(self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int) -> Judged:
         """Return the logits and labels of these rows."""
         return Judged(output[rows], graph["y"][rows], owner, owners)

@@ -25,10 +25,6 @@ class Regression(Task):
         each = (self.forward(params, graph).reshape(graph["real"].shape) - graph["real"]).square().mean(1)
         return ops.mean_by_client(each, graph, graph["train"])
 
-    def targets(self, graph: Graph, split: str) -> Tensor:
-        """Return the rows of that split."""
-        return graph[split].nonzero().squeeze(1)  # type: ignore[literal-required, no-any-return]
-
     def judged(self, output: Tensor, graph: Graph, rows: Tensor, owner: Tensor, owners: int) -> Judged:
         """Return the predictions and targets of these rows, both (n, T)."""
         wanted = graph["real"][rows]

@@ -109,7 +109,7 @@ class Scoring:
         pairs = [
             (client, period, period.number)
             for client, period in arrived
-            if any(self._has_targets(split, period) for split in self._splits.values())
+            if any(len(split.targets(self._task, g)) for split in self._splits.values() for g in split.graphs(period))
         ]
         rows: ScoreBlocks = []
         for model, params, shared in self._predicting(state_of, dict.fromkeys(client for client, _, _ in pairs)):
@@ -119,9 +119,6 @@ class Scoring:
             prediction = Prediction(model, leads, params, state_of, plan.joined.graph, plan.pairs, output, False)
             rows += self._blocks(prediction, plan)
         return Scores(rows, None)
-
-    def _has_targets(self, split: ClientSplit, period: Period) -> bool:
-        return any(len(split.targets(self._task, graph)) for graph in split.graphs(period))
 
     def _plan_of_stream(self, shared: bool) -> ScoringPlan:
         """Return the plan of all periods, arrived or not; its column `seen` has how many each client has met."""

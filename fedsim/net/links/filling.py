@@ -74,11 +74,7 @@ def fill(bundles: Iterable[Bundle], links: Iterable[MeshLink]) -> None:
 
 
 def _stop(
-    full: _Rising,
-    level: float,
-    rising: dict[MeshLink, _Rising],
-    open_: dict[Bundle, None],
-    heap: LazyHeap[_Rising],
+    full: _Rising, level: float, rising: dict[MeshLink, _Rising], open_: dict[Bundle, None], heap: LazyHeap[_Rising]
 ) -> None:
     """Leave the bundles of a full link at this level, and subtract their load from the other links."""
     touched = dict[_Rising, None]()

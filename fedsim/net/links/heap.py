@@ -48,13 +48,8 @@ class LazyHeap(Generic[T]):
 
     def key(self) -> float:
         """Return the smallest key, infinity if no entry is valid."""
-        entries = self._entries
-        while entries:
-            key, _, stamp, item = entries[0]
-            if stamp == item.stamp:
-                return key
-            heappop(entries)
-        return math.inf
+        top = self.top()
+        return top[0] if top else math.inf
 
     def __len__(self) -> int:
         """Return the number of entries, stale ones included."""

@@ -11,16 +11,7 @@ from typing import Any
 
 import simpy
 
-from fedsim.net.links.flows import (
-    GONE,
-    OUTAGE,
-    SLACK,
-    Flow,
-    Flows,
-    InvariantError,
-    checked_capacity,
-    checked_ceiling,
-)
+from fedsim.net.links.flows import GONE, OUTAGE, SLACK, Flow, Flows, InvariantError, checked_capacity, checked_ceiling
 from fedsim.net.links.link_meter import RATE_TOLERANCE, LinkMeter
 
 

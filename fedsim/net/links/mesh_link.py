@@ -10,16 +10,7 @@ from collections.abc import Callable
 
 import simpy
 
-from fedsim.net.links.flows import (
-    GONE,
-    SLACK,
-    STALLED,
-    Flow,
-    Flows,
-    InvariantError,
-    checked_capacity,
-    checked_ceiling,
-)
+from fedsim.net.links.flows import GONE, SLACK, STALLED, Flow, Flows, InvariantError, checked_capacity, checked_ceiling
 from fedsim.net.links.link_meter import RATE_TOLERANCE, LinkMeter
 
 

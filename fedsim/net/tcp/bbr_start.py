@@ -1,14 +1,16 @@
 """How a flow starts under BBR: its packets leave at a pace, two at a time, and not a window at once.
 
-A new flow begins with 2 / ln 2 initial windows a round trip.  The pace follows the largest rate at which packets have
-been acknowledged so far, times 2 / ln 2, less one percent as in Linux (Cardwell et al., "BBR: congestion-based
-congestion control", 2016; tcp_bbr.c).  Where the path is never full, the moment at which a packet leaves depends on its
-number alone.  So that is found once, packet by packet for five round trips; after that every round trip takes twice as
-many.  On a path that is slower than the pace, packets wait for those before them.  A connection keeps the rate: its
-next message leaves at the pace of that rate, if the window has room for all of it.  No constant is fitted.
+A new flow begins with 2 / ln 2 initial windows a round trip.  The pace follows the largest rate at which
+packets have been acknowledged so far, times 2 / ln 2, less one percent as in Linux (Cardwell et al., "BBR:
+congestion-based congestion control", 2016; tcp_bbr.c).  Where the path is never full, the moment at which a
+packet leaves depends on its number alone.  So that is found once, packet by packet for five round trips;
+after that every round trip takes twice as many.  On a path that is slower than the pace, packets wait for
+those before them.  A connection keeps the rate: its next message leaves at the pace of that rate, if the
+window has room for all of it.  No constant is fitted.
 
-Not modelled: packets that are acknowledged two at a time, and more than two that leave together at high rates (both
-delay by some percent of a round trip); the queue that the end of the start leaves, since the link is not idle then.
+Not modelled: packets that are acknowledged two at a time, and more than two that leave together at high
+rates (both delay by some percent of a round trip); the queue that the end of the start leaves, since the
+link is not idle then.
 """
 
 import math

@@ -2,9 +2,9 @@
 
 Rates are in wire bytes per second, times in seconds, `rtt` is the round trip with its mean jitter.  Sources:
 RFC 6928 (initial window), Mathis et al. 1997 (Reno under loss), RFC 9438 (CUBIC's response function), Padhye
-et al. 1998 (time-outs).  What a window does between the first loss and
-the steady state is in `congestion_avoidance.py`, what connections keep of it in `window_reuse.py`.  Not
-modelled: TCP's receive windows; those of a transport above it are in `flow_control.py`.
+et al. 1998 (time-outs).  What a window does between the first loss and the steady state is in
+`congestion_avoidance.py`, what connections keep of it in `window_reuse.py`.  Not modelled: TCP's receive
+windows; those of a transport above it are in `flow_control.py`.
 """
 
 import math

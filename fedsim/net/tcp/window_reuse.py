@@ -1,11 +1,12 @@
-"""Window reuse (RFC 7661): a flow starts in the window that its sender's last message on the connection has left.
+"""Window reuse (RFC 7661): a flow starts in the window that its sender's last message on the connection has
+left.
 
 As in `congestion_avoidance.py`, for one flow at a time: only single messages keep connections.  Below its
 threshold a window doubles every round trip, above it grows as it does between two losses, round by round:
 W^(4/3) for Cubic and W^2 for Reno rise by the same amount with every packet.  It grows no further than slow
-start lets it, as more would wait in a queue of the path.  BBR has no threshold, does not cut its window, and starts at
-the pace of the rate that it has measured (`bbr_start.py`).
-A queue that overflows is a loss of the packet with which the window is as large as there is room for.
+start lets it, as more would wait in a queue of the path.  BBR has no threshold, does not cut its window, and
+starts at the pace of the rate that it has measured (`bbr_start.py`). A queue that overflows is a loss of the
+packet with which the window is as large as there is room for.
 
 Not modelled: windows that shrink as a sender has too little to send.
 """

@@ -1,12 +1,12 @@
 """Simulate runs on this machine: in this process, or in a few workers that import torch once.
 
-Every worker has a pipe of its own: when it dies, exactly one run is lost, and no other worker notices or shares a lock
-with it.  Workers ignore Ctrl-C, which this process handles.  They end when this process ends or the engine is closed;
-until then they wait for further runs, with torch imported.  GPUs are not assigned: workers on one GPU compete for its
-memory.
+Every worker has a pipe of its own: when it dies, exactly one run is lost, and no other worker notices or
+shares a lock with it.  Workers ignore Ctrl-C, which this process handles.  They end when this process ends
+or the engine is closed; until then they wait for further runs, with torch imported.  GPUs are not assigned:
+workers on one GPU compete for its memory.
 
-A worker imports Python's own modules from Python alone, and everything else from where this process does: Python would
-have it search the working folder first, which may hold untrusted files.
+A worker imports Python's own modules from Python alone, and everything else from where this process does:
+Python would have it search the working folder first, which may hold untrusted files.
 """
 
 import importlib
