@@ -19,6 +19,7 @@ WHOLE = {
     ("digits", "static"),
     ("digits", "class_incremental"),
     ("drifting", "snapshots"),
+    ("pubmed", "static"),
 }  # whose trials have all been run
 
 
