@@ -58,8 +58,7 @@ class FedERGNN(FedAvg):
 
     def work(self, job: Job) -> Work:
         """Close the period that has ended, then train with replay."""
-        buffer = replay.closed(job, self.experience)
-        trained = yield from self.fit(job, {"buffer": buffer})
+        trained = yield from self.fit(job, {"buffer": replay.closed(job, self.experience)})
         job.memory["last"] = {"period": job.period, "data": job.data, "model": trained, "seed": job.seed}
         return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from algorithms.fedavg import FedAvg
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count
 from fedsim.learn.algorithm import Algorithm, Disclosed, Job, Reply, State, Tree, Work
@@ -45,7 +45,7 @@ class FedNova(FedAvg):
         """Return the model with its first parameters.  Raises ScenarioError where `least` is above the local steps."""
         if self.least is not None and self.least > self.local_steps:
             message = f"{self.least} is above training.local_steps, {self.local_steps}; lower it, or raise the latter"
-            raise ScenarioError([Problem("algorithm.least", message)])
+            raise ScenarioError.at("algorithm.least", message)
         return super().start()
 
     def work(self, job: Job) -> Work:

@@ -164,8 +164,7 @@ class FedSD2C(OneUpload):
 
     def core(self, job: Job) -> int:
         """Return M, which does not depend on the losses."""
-        labels = job.data["y"][job.data["train"]]
-        return int(torch.bincount(labels).clamp(max=self.each).sum())
+        return int(torch.bincount(job.data["y"][job.data["train"]]).clamp(max=self.each).sum())
 
     def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""

@@ -53,8 +53,7 @@ class FedTWP(FedAvg):
 
     def work(self, job: Job) -> Work:
         """Close the period that has ended, then train near the parameters that mattered in past ones."""
-        past = self.closed(job)
-        trained = yield from self.fit(job, past)
+        trained = yield from self.fit(job, self.closed(job))
         if bool(job.data["train"].any()):  # an untrained model has learned nothing of the period
             job.memory["last"] = {"period": job.period, "data": job.data, "model": trained}
         return {"update": tree.sub(trained, job.download["model"]), "samples": self.samples(job.data)}

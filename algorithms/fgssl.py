@@ -35,7 +35,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.span import Span
 from fedsim.core.units import Fraction
 from fedsim.data.graph import Graph, csr, with_keys
@@ -75,7 +75,7 @@ class FGSSL(FedAvg):
         """Return the first model.  Raises ScenarioError for another task than classes, or a model without embedding."""
         self.task.require_classes("'fgssl' contrasts nodes by class")
         if self.compares and not self.task.model.embedding_width:
-            raise ScenarioError([Problem("model.layers", "'fgssl' compares a hidden layer's output: 2 or more")])
+            raise ScenarioError.at("model.layers", "'fgssl' compares a hidden layer's output: 2 or more")
         return super().start()
 
     def fit(self, job: Job, given: Tree, **how: Any) -> Work:

@@ -36,7 +36,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count
@@ -94,7 +94,7 @@ class Lander(PastClasses, FedAvg):
         """Return the first model with A, the anchors, and nothing finished.  Raises ScenarioError for one layer."""
         state = super().start()
         if not self.task.model.embedding_width:
-            raise ScenarioError([Problem("model.layers", "'lander' anchors a hidden layer's output: 2 or more")])
+            raise ScenarioError.at("model.layers", "'lander' anchors a hidden layer's output: 2 or more")
         layer = self.projection(ops.generator(self.task.seed, "lander", "projection"))
         model = {**state["model"], "anchor": layer}
         return {**state, "model": model, "anchors": self.anchors(), "reached": frozenset()}

@@ -33,7 +33,7 @@ from pydantic import Field, NonNegativeInt
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count
@@ -82,7 +82,7 @@ class LLCG(FedAvg):
         if self.corrections and self.overview is None:
             message = f"{self.corrections}: the server corrects on the whole graph, whose edges between clients this "
             message += "stream does not keep; use {name: static, numbered: true} or snapshots, or corrections: 0"
-            raise ScenarioError([Problem("algorithm.corrections", message)])
+            raise ScenarioError.at("algorithm.corrections", message)
         self.task.require_classes("'llcg' corrects on labels of nodes")
         return {**super().start(), "round": 0, "adam": None, "known": {}}
 

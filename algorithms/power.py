@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from algorithms.fedavg import FedAvg
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count, Fraction
@@ -87,7 +87,7 @@ class Power(prototypes.Introducing, FedAvg):
             return super().start()
         if self.task.classes == 1:
             message = "'power' reads a prototype's class from its gradients, which are 0 where there is only one class"
-            raise ScenarioError([Problem("algorithm", message)])
+            raise ScenarioError.at("algorithm", message)
         seed = integer(self.task.seed, "power", "encoder")
         gamma = prototypes.encoder(self.task.features, self.task.classes, seed, self.task.device)
         notes = {"known": {}, "met": {}, "x": torch.zeros(0, self.task.features), "y": [], "updates": 0, "sent": 0}

@@ -14,6 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from analysis.axes import condition_of
+from analysis.quantity import many
 from analysis.read.load import FIXED, flat, read_scenario, summary_of
 from analysis.read.methods import shared
 from analysis.read.stored import POINTS, TABLES, tables
@@ -79,10 +80,10 @@ def lines(comparison: Comparison, one: Path, other: Path, width: int, every: boo
     """
     different = [pair for pair in comparison.pairs if pair.differing]
     alike = len(comparison.pairs) - len(different)
-    yield from wrapped(f"{one} -> {other}: {_runs(len(comparison.pairs))} in both", width)
+    yield from wrapped(f"{one} -> {other}: {many(len(comparison.pairs), 'run')} in both", width)
     for folder, unpaired in zip((one, other), comparison.only, strict=True):
         if unpaired:
-            yield from wrapped(f"only in {folder}: {_runs(len(unpaired))}", width)
+            yield from wrapped(f"only in {folder}: {many(len(unpaired), 'run')}", width)
             yield from _listed([wrapped(run, width, "  ", "    ") for run in unpaired], every)
     if everywhere := shared([pair.settings for pair in comparison.pairs]):
         yield "settings that differ everywhere:"
@@ -90,8 +91,7 @@ def lines(comparison: Comparison, one: Path, other: Path, width: int, every: boo
             yield from wrapped(_setting(key, values), width, "  ")
     yield f"{alike} alike, bit for bit" + (f"; {len(different)} differ:" if different else "")
     yield from _ranges(different)
-    several = len(comparison.pairs) > 1
-    same = shared([pair.condition for pair in comparison.pairs]) if several else {}
+    same = shared([pair.condition for pair in comparison.pairs]) if len(comparison.pairs) > 1 else {}
     yield from _listed([[*_block(pair, everywhere, same, width)] for pair in different], every)
 
 
@@ -128,10 +128,6 @@ def _listed(blocks: Sequence[Sequence[str]], every: bool) -> Iterator[str]:
 
 def _setting(key: str, values: tuple[str, str]) -> str:
     return f"{key}: {values[0]} -> {values[1]}"
-
-
-def _runs(count: int) -> str:
-    return f"{count} run" if count == 1 else f"{count} runs"
 
 
 def _matched(one: Mapping[str, Key], other: Mapping[str, Key]) -> list[tuple[str, str]]:

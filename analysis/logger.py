@@ -52,8 +52,7 @@ class Logger(ABC):
 
 def build(name: str, to: str | None = None) -> Logger:
     """Return the logger of analysis/loggers/NAME.py.  Raises LogError if its package is not installed."""
-    module = importlib.import_module(f"analysis.loggers.{name}")
-    kind: type[Logger] = getattr(module, name.capitalize())
+    kind: type[Logger] = getattr(importlib.import_module(f"analysis.loggers.{name}"), name.capitalize())
     if kind.needs and find_spec(kind.needs) is None:
         raise LogError(f"--log {name} needs {kind.needs}, which is not installed: {installing(kind.needs)}")
     return kind(to)
@@ -66,5 +65,5 @@ def asked_for(names: Sequence[str], timelines: bool, to: str | None) -> list[Log
     """
     if to is not None and "mlflow" not in names:
         raise LogError("--log-to is the address for --log mlflow; add --log mlflow, or leave --log-to out")
-    targets = {"mlflow": to}
-    return [build(name, targets.get(name)) for name in dict.fromkeys([*(["timeline"] if timelines else []), *names])]
+    wanted = dict.fromkeys(["timeline", *names] if timelines else names)
+    return [build(name, to if name == "mlflow" else None) for name in wanted]

@@ -51,3 +51,8 @@ def _places(values: list[float], units: Units) -> int:
     if units is COUNT:
         return 0 if all(value == round(value) for value in values) else 1
     return 0 if abs(values[0]) >= 100 else 1 if abs(values[0]) >= 10 else 2
+
+
+def many(count: int, what: str) -> str:
+    """Return "1 run", "2 runs"."""
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -16,6 +16,7 @@ import numpy as np
 from analysis.compare import matched
 from analysis.measures.communication import directions, durations
 from analysis.measures.frontier import ALL_PERIODS, curve
+from analysis.quantity import many
 from analysis.read.stored import POINTS, Tables, tables
 from analysis.terminal import table, wrapped
 from fedsim.core.arrays import Floats
@@ -63,7 +64,7 @@ def compared(one: Path, other: Path) -> list[Line]:
 def lines(one: Path, other: Path, width: int) -> Iterator[str]:
     """Yield the comparison of the points that both runs have, line by line."""
     found = pairs(one, other)
-    yield from wrapped(f"{one} -> {other}: {len(found)} run{'' if len(found) == 1 else 's'} in both", width)
+    yield from wrapped(f"{one} -> {other}: {many(len(found), 'run')} in both", width)
     for label, a, b in found:
         yield ""
         yield from wrapped(label, width)

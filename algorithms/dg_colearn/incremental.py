@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from algorithms.dg_colearn.exchange import TWO_LAYERS
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.wire import Spec, Tree
 from fedsim.data.graph import Graph, with_keys
 from fedsim.learn.algorithm import Job
@@ -86,7 +86,7 @@ def check(terms: Terms, *, changes: bool) -> None:
         why += "take another, or leave it out"
     else:
         return
-    raise ScenarioError([Problem(f"algorithm.{key}", why)])
+    raise ScenarioError.at(f"algorithm.{key}", why)
 
 
 def enter(terms: Terms, job: Job) -> Tree:

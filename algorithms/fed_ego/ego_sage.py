@@ -61,8 +61,7 @@ class EgoSAGE(SAGE):
 
     def after_flops(self, nodes: int, edges: int, classes: int) -> float:
         """Return the operations of what comes after it."""
-        numbers = nodes * self.hidden
-        each: float = self.layer_flops(nodes, edges, numbers, self.hidden, self.hidden)
+        each: float = self.layer_flops(nodes, edges, nodes * self.hidden, self.hidden, self.hidden)
         return self.layers * each + 2.0 * nodes * self.hidden * classes
 
     def flops(self, graph: Graph, classes: int) -> float:

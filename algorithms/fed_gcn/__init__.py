@@ -38,7 +38,7 @@ from torch import Tensor
 
 from algorithms.fed_gcn.summed import Received, SummedGCN, local_sums, nothing, total, weighed, widened
 from algorithms.fedavg import FedAvg
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import Graph, as_dense
 from fedsim.learn.algorithm import Algorithm, Disclosed, Job, Memory, Reply, State, Tree, Work
 from fedsim.learn.continual.snapshots import bare, places, spread
@@ -86,7 +86,7 @@ class FedGCN(FedAvg):
         if self.hops and self.overview is None:
             message = f"{self.hops}: clients do not know their edges to other clients under this stream; use "
             message += "{name: static, numbered: true} or snapshots, or hops: 0"
-            raise ScenarioError([Problem("algorithm.hops", message)])
+            raise ScenarioError.at("algorithm.hops", message)
         if self.hops:
             self.task.require_classes(f"{self.hops}: FedGCN classifies nodes, unless hops is 0", "algorithm.hops")
         return {**super().start(), "sent": {}, "given": {}, "due": False}

@@ -50,7 +50,7 @@ from typing import Literal
 import torch
 
 from algorithms.ghost.teaching import Teaching
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count
@@ -108,7 +108,7 @@ class Ghost(Generating):
         state = super().start()
         if self.retains and not plain(self.task.model):
             message = "true needs a model of plain layers with one weight each, such as gcn; otherwise set it to false"
-            raise ScenarioError([Problem("algorithm.use_retention", message)])
+            raise ScenarioError.at("algorithm.use_retention", message)
         return {**state, "retained": retention.nothing(state["model"])}
 
     def taught(self, state: State, replies: Sequence[Reply]) -> State:

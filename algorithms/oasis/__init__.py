@@ -39,7 +39,7 @@ from pydantic import Field, PositiveFloat
 from torch import Tensor
 
 from algorithms.oasis import codebook, transport
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.span import Span
 from fedsim.core.units import Count
@@ -100,7 +100,7 @@ class Oasis(Generating):
         state = super().start()
         if self.task.model.layers < 2 or not plain(self.task.model):
             message = "'oasis' has codes of hidden vectors: take two or more plain layers with one weight each, as gcn"
-            raise ScenarioError([Problem("model", message)])
+            raise ScenarioError.at("model", message)
         return state
 
     def lesson(self, state: State, reply: Reply) -> Lesson:

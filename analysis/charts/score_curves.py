@@ -93,8 +93,7 @@ def _layers(rows: pd.DataFrame, across: Amount, name: str, score: str, target: f
     if rows["lone"].any():
         alone = alt.Chart().transform_filter("datum.lone")
         layers.append(alone.mark_rule(strokeWidth=1.5).encode(x=x, color=tint, **band_y))
-        dot = alone.mark_point(filled=True, size=70, opacity=1)
-        layers.append(dot.encode(x=x, y=y, color=tint))
+        layers.append(alone.mark_point(filled=True, size=70, opacity=1).encode(x=x, y=y, color=tint))
     if target is not None:
         rule = alt.Chart().transform_filter("datum.place == 0").mark_rule(strokeDash=[4, 4], color=RULE)
         layers.append(rule.encode(y=alt.datum(target)))

@@ -20,7 +20,7 @@ from analysis.charts import amounts
 from analysis.charts.amounts import Amount
 from analysis.charts.palette import CATEGORIES, INK, MIST, ROSE, SAND, SLATE, SOFT, TICK, UMBER
 from analysis.charts.panels import colour, evenly, facet, finished, ranges_text, shape, tip, with_panels
-from analysis.quantity import BYTES, ENERGY, GRAMS, PERCENT, SECONDS, show
+from analysis.quantity import BYTES, ENERGY, GRAMS, PERCENT, SECONDS, many, show
 from analysis.report.page import note
 from analysis.statistics.constant_axes import drawn_once, left_out
 from analysis.statistics.intervals import FEWEST
@@ -212,7 +212,7 @@ def _reached(reached: float, runs: float) -> str:
 def replicates_text(frame: pd.DataFrame) -> str:
     """Return the number of replicates (`n`) behind a frame's rows: "3 replicates", "2 to 3 replicates"."""
     least, most = int(frame["n"].min()), int(frame["n"].max())
-    return f"{most} replicate{'s' if most > 1 else ''}" if least == most else f"{least} to {most} replicates"
+    return many(most, "replicate") if least == most else f"{least} to {most} replicates"
 
 
 def spread_note(frame: pd.DataFrame) -> str:

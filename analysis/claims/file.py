@@ -163,8 +163,7 @@ def _claims_of(
     table: Table, name: str, cell: str, column: Column, row: Row, printed: str, less: Row | None
 ) -> Iterator[Claim]:
     parts, theirs = cell.replace("**", "").split(" / "), printed.split(" / ")  # the best of a row may be in bold
-    matches = [VALUE.match(part) for part in parts]
-    for i, match in enumerate(matches):
+    for i, match in enumerate([VALUE.match(part) for part in parts]):
         if match is None:
             continue
         value, spread, low, high = (float(number.replace(",", "")) if number else None for number in match.groups())

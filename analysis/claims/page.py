@@ -17,8 +17,7 @@ MARKED = re.compile(rf"<!-- claims: (\S+) -->\n(.*?){re.escape(END)}", re.DOTALL
 def table_text(table: Table) -> str:
     """Return the table as Markdown."""
     head, *rows = [[column.head for column in table.columns], *(row.cells for row in table.rows)]
-    lines = [_line(head), "|---" * len(head) + "|\n", *map(_line, rows)]
-    return "".join(lines)
+    return "".join([_line(head), "|---" * len(head) + "|\n", *map(_line, rows)])
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -152,8 +152,7 @@ def _rows(batch: Mapping[int, PointTables], transfers: pd.DataFrame) -> dict[str
         _together({place: tables.scored[name] for place, tables in batch.items()}) for name in ("scores", "tested")
     )
     known = met(scores)
-    tested = over_periods(over_all, PLACE)
-    points = scored(known, tested, PLACE)
+    points = scored(known, over_periods(over_all, PLACE), PLACE)
     curves = [
         with_bytes(rows, tables.rows["transfers"])
         for place, tables in batch.items()

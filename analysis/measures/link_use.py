@@ -33,8 +33,7 @@ def moved(transfers: pd.DataFrame, edges: Floats) -> Floats:
     # an instant transfer counts in the interval that ends at or after it
     lasts = np.maximum(arrived - sent, 1e-12)
     size = transfers["wire_bytes"].to_numpy(float)
-    done = [float((np.clip((edge - sent) / lasts, 0.0, 1.0) * size).sum()) for edge in edges]
-    return np.diff(done)
+    return np.diff([float((np.clip((edge - sent) / lasts, 0.0, 1.0) * size).sum()) for edge in edges])
 
 
 def link_use(transfers: pd.DataFrame, updates: pd.DataFrame, scenario: dict[str, Any]) -> pd.DataFrame:

@@ -62,8 +62,7 @@ def ranking_part(m: ReportContext) -> str:
 def ranked(m: ReportContext) -> str:
     """Return the chart of the ranking."""
     frame, axes, same = settled(m.ranking, m.axes, ["mean", "difference"])
-    names = list(m.means["algorithm"].unique())
-    drawing = m.drawn("ranking", forest(frame, axes, names, m.score))
+    drawing = m.drawn("ranking", forest(frame, axes, list(m.means["algorithm"].unique()), m.score))
     return drawing + (paragraph(same, "note") if same else "")
 
 

@@ -29,8 +29,7 @@ def budgets(curves: pd.DataFrame, axes: list[str], score: str, files: ReportCont
     found = {cost: leads(curves, axes, cost) for cost in COSTS}
     if found["time"].empty:
         return ""
-    frame = pd.concat(found.values(), ignore_index=True)
-    files.save("budgets", frame)
+    files.save("budgets", pd.concat(found.values(), ignore_index=True))
     parts, shown, repeats = [], [], []
     for cost, rows in found.items():
         places = [axis for axis in rows.columns if axis not in COLUMNS]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.axes import condition_of, joined, ordered, short
-from analysis.quantity import BYTES, PERCENT, SECONDS, Units
+from analysis.quantity import BYTES, PERCENT, SECONDS, Units, many
 from analysis.report.cells import ranged
 from analysis.report.page import note
 from analysis.statistics.intervals import FEWEST
@@ -131,8 +131,7 @@ def replicates_of(points: pd.DataFrame, by: Sequence[str]) -> str:
     least, most = int(sizes.min()), int(sizes.max())
     if least != most:
         return f"{least} to {most} runs"
-    what = "seed" if (seeds == sizes).all() else "run"
-    return f"{most} {what}{'' if most == 1 else 's'}"
+    return many(most, "seed" if (seeds == sizes).all() else "run")
 
 
 def incomplete(one: Comparison) -> str:

@@ -21,6 +21,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from analysis.axes import replicates, short
+from analysis.quantity import many
 from fedsim.core.arrays import Array, Floats
 
 CONFIDENCE = 0.95
@@ -88,12 +89,8 @@ def counted(runs: pd.DataFrame) -> str:
     """Return what the runs are: "3 seeds", "5 orders x 3 seeds", or "5 orders, 12 runs" where some are missing."""
     outer = replicates(runs.columns)[:-1]
     seeds = runs["seed"].nunique()
-    parts = [_many(runs[axis].nunique(), NAMES.get(short(axis), ".".join(axis.split(".")[-2:]))) for axis in outer]
+    parts = [many(runs[axis].nunique(), NAMES.get(short(axis), ".".join(axis.split(".")[-2:]))) for axis in outer]
     whole = seeds * math.prod(runs[axis].nunique() for axis in outer)
     if whole != len(runs):
-        return ", ".join([*parts, _many(len(runs), "run")])
-    return " x ".join([*parts, _many(seeds, "seed")])
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+        return ", ".join([*parts, many(len(runs), "run")])
+    return " x ".join([*parts, many(seeds, "seed")])

@@ -44,8 +44,7 @@ def timeline(tables: Tables, limit: int = LIMIT) -> dict[str, Any]:
     seen = hosts.seen(tables)
     clients = hosts.drawn(seen, limit)
     ends = [nanoseconds(tables[name][column].max()) for name, column in ENDS.items() if len(tables[name])]
-    end = max(ends, default=0)
-    sent, others, names = hosts.rows(tables, clients, end)
+    sent, others, names = hosts.rows(tables, clients, max(ends, default=0))
     updates, (computing, server_names) = _updates(tables["updates"]), _computing(tables["spans"])
     flows: list[Event] = []
     for upload, taker in folded_by(tables["transfers"], tables["updates"]):

@@ -118,9 +118,8 @@ def congestion(moved: Moved, values: Floats, server: dict[bool, float]) -> Bools
 
 def _most(sent: Floats, arrived: Floats, rates: Floats) -> Floats:
     """Return the largest sum of rates (n,) of the messages that are under way during each one."""
-    moments = np.concatenate([sent, arrived])
     # At equal times ends come before beginnings.
-    order = np.lexsort((np.repeat([1, 0], len(sent)), moments))
+    order = np.lexsort((np.repeat([1, 0], len(sent)), np.concatenate([sent, arrived])))
     load = np.cumsum(np.concatenate([rates, -rates])[order])
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))

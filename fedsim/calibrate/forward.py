@@ -16,6 +16,7 @@ and its bytes, windows and times by size.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -49,9 +50,8 @@ class Forward:
         `losses` are the shares of packets lost up and down.  Messages that did not arrive whole are NaN.
         """
         if self.connections.kind == "kept":
-            steps = _steps(moved)
-            return lambda rtt, up, down: self._on_kept_connections(moved, steps, losses, rtt, up, down)
-        return lambda rtt, up, down: self._on_new_connections(moved, losses, rtt, up, down)
+            return partial(self._on_kept_connections, moved, _steps(moved), losses)
+        return partial(self._on_new_connections, moved, losses)
 
     def _on_new_connections(self, moved: Moved, losses: LossShares, rtt: float, up: float, down: float) -> Floats:
         seconds = np.full(len(moved), math.nan)

@@ -114,8 +114,7 @@ def _rehearsed(
 
     if Parts(scenario).algorithm.own_steps:
         raise UserError("a round has several exchanges; give them as --operations")
-    several = max(map(len, run.values()), default=1) > 1
-    updates = min(MOST, len(measured.updates)) if several else 1
+    updates = min(MOST, len(measured.updates)) if max(map(len, run.values()), default=1) > 1 else 1
     (point,) = _alone(scenario, measured.clients, max(1, updates)).points()
     if problems := check.points([point], whole=True):
         raise UserError(str(problems[0]))

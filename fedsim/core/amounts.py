@@ -49,8 +49,7 @@ def watch(seconds: float) -> str:
     >>> watch(185), watch(3723)
     ('3:05', '1:02:03')
     """
-    whole = round(seconds)
-    minutes, rest = divmod(whole, 60)
+    minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
 LONGEST = 200  # characters of a quoted text or a word in a message
 LONGEST_LINE = 10 * LONGEST
@@ -48,6 +48,11 @@ class ScenarioError(UserError):
         """Store the problems as the exception's only argument, so that it can be pickled."""
         super().__init__(tuple(problems))
         self.problems = tuple(problems)
+
+    @classmethod
+    def at(cls, key: str, message: str) -> Self:
+        """Return the error of one problem."""
+        return cls([Problem(key, message)])
 
     def __str__(self) -> str:
         """Return one line per problem."""

@@ -144,8 +144,7 @@ def _entries(path: Path, lines: Ints, column: Column, cells: Sequence[str]) -> A
             return np.array([_entry(cell, column) for cell in cells])
         if "_" in "".join(cells):  # valid in Python's numbers, but not in tables
             raise ValueError
-        number = int if column.whole else float
-        numbers = np.fromiter(map(number, cells), column.dtype, len(cells))
+        numbers = np.fromiter(map(int if column.whole else float, cells), column.dtype, len(cells))
         if ((numbers >= column.low) & (numbers <= column.high) & np.isfinite(numbers)).all():
             return numbers
     except (ValueError, OverflowError):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from fedsim.core.errors import Problem, ScenarioError, UserError, required
+from fedsim.core.errors import ScenarioError, UserError, required
 from fedsim.data.colearn.follow import names
 from fedsim.data.graph import Graph, induced, part
 from fedsim.data.time.temporal import owners_of
@@ -109,14 +109,14 @@ def require(nodes: int, clients: int, least: int = 1) -> None:
             f"{clients} clients cannot have {each} each of a graph of {nodes} nodes; "
             f"take at most {nodes // least} clients"
         )
-        raise ScenarioError([Problem("clients.count", message)])
+        raise ScenarioError.at("clients.count", message)
 
 
 def classes_in(graph: Graph) -> np.ndarray:
     """Return the nodes' classes (N,).  Raises ScenarioError where they have real targets instead."""
     if "real" in graph:
         message = "goes by classes, and these data have real targets: take the partition random or table"
-        raise ScenarioError([Problem("data.partition", message)])
+        raise ScenarioError.at("data.partition", message)
     return graph["y"].numpy()
 
 

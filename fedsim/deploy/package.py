@@ -28,7 +28,7 @@ import torch
 import yaml
 
 from fedsim.clock.repartition import moved
-from fedsim.core.errors import Problem, ScenarioError, UserError
+from fedsim.core.errors import ScenarioError, UserError
 from fedsim.core.version import __version__
 from fedsim.data.graph import Graph, Period, to_device
 from fedsim.data.time.temporal import Overview
@@ -95,15 +95,14 @@ def check_owners(overview: Overview) -> None:
     if any(len(moved(overview, t)[0]) for t in range(1, len(overview.owners))):
         message = "nodes get other owners as the graph changes, and what would have to travel then is not deployed"
         remedy = "take a partition that keeps them, such as 'louvain'"
-        raise ScenarioError([Problem("data.partition", f"{message}; {remedy}")])
+        raise ScenarioError.at("data.partition", f"{message}; {remedy}")
 
 
 def known_to(client: int, overview: Overview) -> Iterator[KnownSnapshot]:
     """Yield what a client knows of each snapshot."""
     for snapshot, owners in zip(overview.snapshots, overview.owners, strict=True):
         owner = torch.from_numpy(owners)
-        incident = (owner[snapshot["edges"]] == client).any(dim=0)
-        edges = snapshot["edges"][:, incident]
+        edges = snapshot["edges"][:, (owner[snapshot["edges"]] == client).any(dim=0)]
         node = torch.unique(torch.cat([edges.flatten(), (owner == client).nonzero().squeeze(1)]))
         yield {"edges": edges, "node": node, "owner": owner[node], "nodes": len(owner)}
 

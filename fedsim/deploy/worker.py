@@ -91,8 +91,7 @@ class Worker:
         memory: dict[str, Any] = {**before["memory"]}
         memory.pop(reported.KEY, None)
         job = Job(client, asked.step, period.number, download, period.graph, memory, asked.seed)
-        promise = self._setup.cohort.submit(job)
-        tree, notes = self._compressed(promise.value(), asked, before["notes"])
+        tree, notes = self._compressed(self._setup.cohort.submit(job).value(), asked, before["notes"])
         loss = reported.of(job.memory)
         operations = self._setup.cohort.flops(job)
         self._kept.keep(asked.ask, job.memory, notes)

@@ -59,8 +59,7 @@ class Evolution(Algorithm):
 
     def _entered(self, job: Job) -> Work:
         sent = yield from super().work(entered(self.task.model, job))  # type: ignore[safe-super]
-        update = tree.sub(job.memory["local"], job.download["model"])
-        return {**sent, "update": update, **mark(job)}
+        return {**sent, "update": tree.sub(job.memory["local"], job.download["model"]), **mark(job)}
 
     def upload_like(self, job: Job) -> Tree | None:
         """Return a tree as large as the upload."""

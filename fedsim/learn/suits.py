@@ -1,6 +1,6 @@
 """Whether the task and the model of a point suit its data, told by the graph of one client."""
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import EDGE_KEYS, Graph
 from fedsim.learn.model import Model
 from fedsim.scenario.parts import find
@@ -19,7 +19,7 @@ def task(scenario: Scenario, graph: Graph, classes: int) -> None:
         why = f"has classes, and {name!r} learns real targets; write targets: real for data of your own"
     else:
         return
-    raise ScenarioError([Problem("data.dataset", f"{scenario.data.dataset.name!r} {why}")])
+    raise ScenarioError.at("data.dataset", f"{scenario.data.dataset.name!r} {why}")
 
 
 def model(name: str, built: Model, graph: Graph) -> None:
@@ -33,4 +33,4 @@ def model(name: str, built: Model, graph: Graph) -> None:
         why = f"does not read {unread[0]!r} of edges; take a torch module, or {leave_out}"
     else:
         return
-    raise ScenarioError([Problem("model", f"{name!r} {why}")])
+    raise ScenarioError.at("model", f"{name!r} {why}")

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from torch import Generator, Tensor
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.data.graph import Graph
 from fedsim.learn.engine import layout, tree
@@ -37,7 +37,7 @@ class Task(ABC):
 
     def require_classes(self, reason: str, key: str = "algorithm") -> None:
         """Raise ScenarioError, on behalf of an algorithm that needs nodes with classes."""
-        raise ScenarioError([Problem(key, f"{reason}: take task: node_classification")])
+        raise ScenarioError.at(key, f"{reason}: take task: node_classification")
 
     def init(self) -> Parameters:
         """Return the model's first parameters on the run's device, the same for one seed whatever the device."""
@@ -45,8 +45,7 @@ class Task(ABC):
 
     def drawn(self, seed: int) -> Parameters:
         """Return the first parameters of this seed, for a client that starts with its own model."""
-        generator = Generator().manual_seed(seed)
-        params = self.model.init(self.features, self.outputs, generator)
+        params = self.model.init(self.features, self.outputs, Generator().manual_seed(seed))
         return tree.to(params, self.device)  # type: ignore[no-any-return]
 
     def forward(self, params: Parameters, graph: Graph) -> Tensor:

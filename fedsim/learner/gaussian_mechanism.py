@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.record import SERVER
 from fedsim.learn.algorithm import Reply
 from fedsim.learn.engine import tree
@@ -87,5 +87,5 @@ class GaussianMechanism:
         norm = math.sqrt(sum(float(leaf.double().square().sum()) for leaf in tree.leaves(reply.upload["update"])))
         if not math.isfinite(norm):
             message = f"the update of client {reply.client} is not finite: training diverged; lower the learning rate"
-            raise ScenarioError([Problem("training.lr", message)])
+            raise ScenarioError.at("training.lr", message)
         return min(1.0, self._clip / norm) if norm else 1.0

@@ -170,7 +170,7 @@ def refuse_twins(points: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     for name, axes in points:
         if name in seen:
             pair = " and ".join(", ".join(f"{k}: {v}" for k, v in each.items()) for each in (seen[name], axes))
-            raise ScenarioError([Problem("grid", f"two runs are the same ({pair}); keep one")])
+            raise ScenarioError.at("grid", f"two runs are the same ({pair}); keep one")
         seen[name] = axes
 
 

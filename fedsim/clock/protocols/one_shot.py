@@ -47,7 +47,7 @@ class _Asked:
     def ask(self, client: int) -> None:
         """Ask a client."""
         self.under_way[client] = ask = self.world.server.ask(client, self.step)
-        ask.callbacks.append(self._put)
+        ask.callbacks.append(self._ended.put)
 
     def take(self) -> Request:
         """Return the ask that has ended."""
@@ -61,9 +61,6 @@ class _Asked:
             self.world.server.close(ask)
         self.under_way = {}
 
-    def _put(self, ask: simpy.Event) -> None:
-        self._ended.put(ask)
-
 
 @dataclass(frozen=True, kw_only=True)
 class OneShot(Quorum):
@@ -76,14 +73,9 @@ class OneShot(Quorum):
     retry: bool = False  # ask lost clients again
     late: Literal["drop", "fold"] = "drop"  # what happens to replies that arrive too late
 
-    @property
-    def all_wanted(self) -> bool:
-        """Whether neither a fraction nor a count was given."""
-        return self.participation is None and self.clients is None
-
     def cohort_of(self, among: int) -> int:
         """Return how many of that many clients are wanted."""
-        return among if self.all_wanted else super().cohort_of(among)
+        return among if self.participation is None and self.clients is None else super().cohort_of(among)
 
     def folded(self, clients: int) -> int | None:
         """Return the number wanted; None if late replies are folded, whose number is not known in advance."""

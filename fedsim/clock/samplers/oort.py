@@ -70,8 +70,7 @@ class Oort(Sampler):
         clipped = np.minimum(utility, np.quantile(utility, CLIP))
         scaled = (clipped - clipped.min()) / max(float(np.ptp(clipped)), NARROW)
         age = np.sqrt(BONUS * math.log(max(1, columns.cohorts)) / np.maximum(1, seen.cohorts[known]))
-        preferred = self.preferred(seen, columns.cohorts)
-        slow = np.maximum(1.0, seen.seconds[known] / preferred)
+        slow = np.maximum(1.0, seen.seconds[known] / self.preferred(seen, columns.cohorts))
         result: Floats = (scaled + age) * slow**-self.penalty
         return result
 

@@ -61,8 +61,7 @@ def full(shot: Shot, count: int, rule: Rule, before: np.ndarray | None = None) -
     parts = PartStatistics(web, shot.labels, count)
     guide = chained(web)
     seeds = seeds_of(guide, count, rule.exact_seeds)
-    conflicts = grow(parts, guide, seeds, rule)
-    edgy = np.union1d(conflicts, border(parts, np.flatnonzero(web.degree > 0)))
+    edgy = np.union1d(grow(parts, guide, seeds, rule), border(parts, np.flatnonzero(web.degree > 0)))
     settle_border(parts, np.setdiff1d(edgy, seeds), rule)  # a seed never leaves its part
     if before is not None:
         parts.rename(names(parts.owner, before, count))

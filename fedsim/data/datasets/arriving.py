@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsim.core import seeds
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph, has_edge_keys, with_keys
 from fedsim.data.time.temporal import DynamicDataset, evolving
@@ -34,10 +34,10 @@ class Arriving(DynamicDataset):
         if "since" in graph:
             message = f"{self.of.name!r} is already a graph that changes; use it as the data set itself, "
             message += "or name a static graph (such as cora)"
-            raise ScenarioError([Problem("data.dataset.of", message)])
+            raise ScenarioError.at("data.dataset.of", message)
         if has_edge_keys(graph):
             message = "its edges have attributes or weights, which edges that arrive have not; leave them out"
-            raise ScenarioError([Problem("data.dataset.of", message)])
+            raise ScenarioError.at("data.dataset.of", message)
         nodes = len(graph["y"])
         born = self._born(nodes, seeds.generator(seed, "data.arriving"))
         low, high = graph["edges"].numpy()

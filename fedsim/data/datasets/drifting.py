@@ -26,7 +26,7 @@ from pydantic import NonNegativeFloat
 
 from fedsim.core import portable, seeds
 from fedsim.core.arrays import Floats, Ints
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph
 from fedsim.data.time.temporal import DynamicDataset, evolving
@@ -67,7 +67,7 @@ class EdgeKind:
             new = _without(_without(new, taken), np.sort(pairs))
             pairs = np.concatenate([pairs, rng.permutation(new)[:missing]])
         message = "not enough different edges could be drawn; give fewer, or another homophily"
-        raise ScenarioError([Problem("data.dataset.edges", message)])
+        raise ScenarioError.at("data.dataset.edges", message)
 
     def _ends(self, count: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """Return at most `count` pairs of ends that fit, possibly with repeats."""
@@ -206,8 +206,7 @@ class Drifting(DynamicDataset):
                 gone.append((alive[go], since[go], np.full(int(go.sum()), float(t))))
                 alive, since = alive[~go], since[~go]
             wanted = round(self.edges * present / n) - len(alive)
-            pool = np.flatnonzero(active[t, town[:present]])
-            for count, kind in self._kinds(wanted, pool, y, town):
+            for count, kind in self._kinds(wanted, np.flatnonzero(active[t, town[:present]]), y, town):
                 new = kind.draw(count, n, alive, rng)
                 alive, since = np.concatenate([alive, new]), np.append(since, np.full(len(new), float(t)))
         gone.append((alive, since, np.full(len(alive), np.inf)))

@@ -67,8 +67,7 @@ class Synthetic(Dataset):
         heavy = portable.power(1 - rng.random(self.nodes), -1 / (self.exponent - 1))
         # Capped so that no pair within a class expects more than one edge.
         most = np.sqrt(max(1.0, self.nodes / (self.classes * max(1.0, self.degree))))
-        theta = np.minimum(heavy, heavy.mean() * most)
-        mass = np.concatenate([[0.0], np.cumsum(theta)])
+        mass = np.concatenate([[0.0], np.cumsum(np.minimum(heavy, heavy.mean() * most))])
         ends = mass[np.concatenate([[0], np.cumsum(np.bincount(y, minlength=self.classes))])]
         kinds = zip(self._edge_counts(), (True, False), strict=True)
         places = np.concatenate([_distinct(count, mass, ends, inside, rng) for count, inside in kinds])

@@ -20,7 +20,7 @@ import torch
 from torch.utils import data
 
 from fedsim.core.arrays import Array
-from fedsim.core.errors import Problem, ScenarioError, UserError
+from fedsim.core.errors import ScenarioError, UserError
 from fedsim.core.seeds import integer
 from fedsim.data.dataset import Dataset
 from fedsim.data.files import own_arrays, own_rows
@@ -54,7 +54,7 @@ class OwnData(Dataset):
         except Exception as error:  # of any kind: it is the user's code
             place = source.place_of(error)
             message = f"{name} raises {source.in_a_line(error)}" + (f" ({place})" if place else "")
-            raise ScenarioError([Problem("data.dataset", message)]) from error
+            raise ScenarioError.at("data.dataset", message) from error
         if {"edge_index", "edges"} & {*arrays}:
             return own_arrays.raw(name, arrays, labelled="y" in arrays, targets=self.targets or "classes").graph(
                 name, "refuse"

@@ -84,8 +84,7 @@ def _of_snapshot(edges: Tensor, nodes: int, rng: np.random.Generator) -> tuple[T
 
 
 def _with_labels(taken: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
-    links = torch.arange(len(taken) + len(drawn)) < len(taken)
-    return pairs_of(torch.cat([taken, drawn])), links
+    return pairs_of(torch.cat([taken, drawn])), torch.arange(len(taken) + len(drawn)) < len(taken)
 
 
 class Absent(NamedTuple):

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from fedsim.core.arrays import Bools, Ints
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import Rng
 from fedsim.data.graph import MASKS, Graph, classes_of, induced, with_keys, with_masks
 from fedsim.data.graphs.sparsity import fewer
@@ -94,12 +94,12 @@ def split_all(
         done = [_beside_lists(graph, options, rng(f"data.split.{k}")) for k, graph in enumerate(graphs)]
         if not any(bool(graph["train"].any()) for graph in done):
             message = "no labelled node that a client owns is left to train on; list some, or list fewer of the others"
-            raise ScenarioError([Problem("data.split.train", message)])
+            raise ScenarioError.at("data.split.train", message)
     elif options.by == "given":
         done = [_as_given(graph) for graph in graphs]
         if not any(bool(graph["train"].any()) for graph in done):
             message = "the data set has no nodes to train on in a split of its own; write 'by: class' and give shares"
-            raise ScenarioError([Problem("data.split.by", message)])
+            raise ScenarioError.at("data.split.by", message)
     elif options.numpy_seed is not None:
         done = official(graphs, options.train, options.val, classes_per_period, options.numpy_seed)[0]
     else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.units import Count, Positive
 from fedsim.data.graph import Graph
 from fedsim.data.partition import Partition, classes_in, grouped, require, top_up
@@ -59,7 +59,7 @@ class Dirichlet(Partition):
                 f"{len(labels)} nodes in {len(classes)} classes; take fewer clients, a larger alpha, or leave out "
                 "tries and capped, and what is missing is taken from the largest"
             )
-            raise ScenarioError([Problem("data.partition.tries", message)])
+            raise ScenarioError.at("data.partition.tries", message)
         owner = np.empty(len(labels), dtype=np.int64)
         for label, own in zip(classes, counts, strict=True):
             owner[rng.permutation(np.flatnonzero(labels == label))] = np.repeat(np.arange(clients), own)

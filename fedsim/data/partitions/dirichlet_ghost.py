@@ -17,7 +17,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.units import Count, Positive
 from fedsim.data.graph import Graph
 from fedsim.data.partition import Partition, classes_in, require
@@ -46,7 +46,7 @@ class DirichletGhost(Partition):
             f"in {self.tries} tries no draw of alpha {self.alpha:g} gave each of {clients} clients {self.least} of "
             f"{len(labels)} nodes; take fewer clients or a larger alpha"
         )
-        raise ScenarioError([Problem("data.partition.tries", message)])
+        raise ScenarioError.at("data.partition.tries", message)
 
     def _drawn(self, labels: np.ndarray, clients: int, stream: np.random.RandomState) -> list[np.ndarray] | None:
         """Return each client's nodes, or None if no client with room has a share of a class."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsim.core import table as tables
 from fedsim.core.arrays import Ints
-from fedsim.core.errors import Problem, ScenarioError, UserError
+from fedsim.core.errors import ScenarioError, UserError
 from fedsim.core.table import Column, fault, read_lines
 from fedsim.data.files import own_tables
 from fedsim.data.graph import Graph
@@ -66,7 +66,7 @@ def _clients(path: Path, cells: Sequence[str], lines: Ints, clients: int) -> Int
         known = {name: number for number, name in enumerate(dict.fromkeys(cells))}
         if len(known) != clients:
             message = f"{path} names {len(known)} clients, and clients.count is {clients}"
-            raise ScenarioError([Problem("clients.count", f"{message}; write clients.count: {len(known)}")])
+            raise ScenarioError.at("clients.count", f"{message}; write clients.count: {len(known)}")
         return np.array([known[cell] for cell in cells], dtype=np.int64)
     owners = np.array([int(cell) for cell in cells], dtype=object)
     wrong = np.flatnonzero((owners < 0) | (owners >= clients))
@@ -77,5 +77,5 @@ def _clients(path: Path, cells: Sequence[str], lines: Ints, clients: int) -> Int
         raise fault(path, int(lines[at]), f"{message} (0 … {clients - 1}); {remedy}")
     if lost := sorted({*range(clients)} - {*owners.tolist()}):
         message = f"client {lost[0]} owns no node in {path}, and clients.count is {clients}"
-        raise ScenarioError([Problem("clients.count", f"{message}; give it one, or change clients.count")])
+        raise ScenarioError.at("clients.count", f"{message}; give it one, or change clients.count")
     return owners.astype(np.int64)

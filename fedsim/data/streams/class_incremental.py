@@ -13,7 +13,7 @@ from typing import Literal
 
 import torch
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import Rng
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph, Period, classes_of, induced, with_masks
@@ -55,11 +55,11 @@ class ClassIncremental(Clocked):
     def _periods(self, graphs: Sequence[Graph]) -> int:
         if any("real" in graph for graph in graphs):
             message = "brings classes a few at a time, and these data have real targets: take static"
-            raise ScenarioError([Problem("data.stream", message)])
+            raise ScenarioError.at("data.stream", message)
         known = classes_of(graphs)
         if known < self.classes:
             message = f"{self.classes} classes a period, but the graph has {known}; take at most {known}"
-            raise ScenarioError([Problem("data.stream.classes", message)])
+            raise ScenarioError.at("data.stream.classes", message)
         return known // self.classes
 
     def _drawn(self, graphs: Sequence[Graph], split: SplitOptions, rng: Rng) -> tuple[list[Graph], list[list[int]]]:
@@ -70,7 +70,7 @@ class ClassIncremental(Clocked):
                     "'numpy' is the benchmark's recipe; it needs data.split.numpy_seed (the benchmark's is 2025) "
                     "and no shuffle_classes"
                 )
-                raise ScenarioError([Problem("data.stream.order", message)])
+                raise ScenarioError.at("data.stream.order", message)
             whole, orders = official(graphs, split.train, split.val, self.classes, split.numpy_seed)
             return fewer("labels", whole, split.labels, rng), orders
         whole = split_all(graphs, split, rng, self.classes)  # the same split whatever the order is
@@ -86,7 +86,7 @@ class ClassIncremental(Clocked):
                 f"it must hold {clients} lists, one a client, each with the numbers 0 to {count - 1} once; "
                 f"it is {[list(own) for own in self.order]}"
             )
-            raise ScenarioError([Problem("data.stream.order", message)])
+            raise ScenarioError.at("data.stream.order", message)
         return list(self.order[client])
 
     def _groups(self, known: int, client: int, rng: Rng) -> list[list[int]]:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import Rng
 from fedsim.core.units import Count, Duration
 from fedsim.data.graph import Graph, Period, with_keys, with_masks
@@ -77,10 +77,10 @@ class Snapshots(Clocked):
         """Return the snapshots of the whole graph.  Raises ScenarioError if there is nothing to cut."""
         if "since" not in graph:
             message = "'snapshots' needs a data set that changes (such as drifting or bitcoin_otc); this one does not"
-            raise ScenarioError([Problem("data.stream", message)])
+            raise ScenarioError.at("data.stream", message)
         start, end = graph["span"].tolist()
         if not end > start:
-            raise ScenarioError([Problem("data.stream", f"all edges occur at second {start:g}: nothing can be cut")])
+            raise ScenarioError.at("data.stream", f"all edges occur at second {start:g}: nothing can be cut")
         if self.patch is not None:
             event_pairs.only_events(graph, "data.stream.patch", "a patch is a number")
         bounds = bounds_of(graph, self.steps, self.step, self.patch)
@@ -94,7 +94,7 @@ class Snapshots(Clocked):
         if self.scored != "split" and len(snapshots) <= AHEAD:
             count = len(snapshots)
             message = f"there are {count} snapshots, and the last two only score; take shorter ones, 3 at least"
-            raise ScenarioError([Problem("data.stream", message)])
+            raise ScenarioError.at("data.stream", message)
         return snapshots
 
     def prepare(self, graphs: Sequence[Graph], split: SplitOptions, rng: Rng) -> list[list[Period]]:

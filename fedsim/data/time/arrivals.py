@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fedsim.core.arrays import Floats
-from fedsim.core.errors import Problem, ScenarioError, UserError
+from fedsim.core.errors import ScenarioError, UserError
 from fedsim.core.seeds import Rng
 from fedsim.core.table import Column, FilePath, fault, read_lines
 from fedsim.core.units import SECONDS, Clock, Draw, SecondsDraw, Updates
@@ -61,7 +61,7 @@ class Clocked(Stream, ABC):
             try:
                 return at_times(world, periods, recorded(self.table, counts))
             except UserError as error:
-                raise ScenarioError([Problem("data.stream.table", str(error))]) from None
+                raise ScenarioError.at("data.stream.table", str(error)) from None
         assert self.every is not None
         return at_times(world, periods, drawn(counts, self.every, self.offset, world.rng))
 

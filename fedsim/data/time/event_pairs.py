@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.data.graph import Graph, numbers_among, with_keys, with_masks
 
 
@@ -46,7 +46,7 @@ def only_events(graph: Graph, key: str, what: str) -> None:
     """Raise ScenarioError at the key unless every edge of the whole graph occurs at one second only."""
     if not torch.equal(graph["since"], graph["until"]):
         message = f"{what} of events, and in this data set edges last; take events (such as college_msg, drawn_events "
-        raise ScenarioError([Problem(key, f"{message}or meetings), or steps and another way of scoring")])
+        raise ScenarioError.at(key, f"{message}or meetings), or steps and another way of scoring")
 
 
 def recorded(snapshot: Graph, owner: np.ndarray, clients: int) -> list[Events]:
@@ -54,10 +54,9 @@ def recorded(snapshot: Graph, owner: np.ndarray, clients: int) -> list[Events]:
     of = torch.from_numpy(owner)[snapshot["events"]]
     rows = ((of[0] == of[1]) & (of[0] >= 0)).nonzero().squeeze(1)
     rows = rows[torch.argsort(of[0][rows], stable=True)]
-    counts = torch.bincount(of[0][rows], minlength=clients).tolist()
     return [
         Events(snapshot["events"][:, chosen], snapshot["happened"][chosen], snapshot["message"][chosen])
-        for chosen in torch.split(rows, counts)
+        for chosen in torch.split(rows, torch.bincount(of[0][rows], minlength=clients).tolist())
     ]
 
 

@@ -90,8 +90,7 @@ def _born(graph: Graph, first: Tensor, bounds: Tensor) -> Tensor:
 
 def _features(graph: Graph, edges: Tensor, end: Tensor) -> Tensor:
     if "frames" in graph:
-        newest = int(torch.searchsorted(graph["framed"], end)) - 1
-        return graph["frames"][max(0, newest)]
+        return graph["frames"][max(0, int(torch.searchsorted(graph["framed"], end)) - 1)]
     return by_degree(graph["bins"], edges, len(graph["y"])) if "bins" in graph else graph["x"]
 
 
@@ -146,8 +145,7 @@ def merged(snapshots: Sequence[Graph]) -> Graph:
     """Return the union of all snapshots' edges, with the last one's nodes and features."""
     last, n = snapshots[-1], len(snapshots[-1]["y"])
     pairs = torch.unique(torch.cat([snapshot["edges"][0] * n + snapshot["edges"][1] for snapshot in snapshots]))
-    union = graph_of(last["x"], edges_of(pairs, n), last["y"])
-    return with_keys(union, {"arrived": last["arrived"]})
+    return with_keys(graph_of(last["x"], edges_of(pairs, n), last["y"]), {"arrived": last["arrived"]})
 
 
 def flattened(graph: Graph) -> Graph:

@@ -43,8 +43,7 @@ def linear(x: Tensor, weight: Tensor, graph: Graph, bias: Tensor | None = None) 
     derived = layout.of(graph)
     if x.layout != torch.sparse_csr:
         return by_client(x, weight, derived, bias)
-    flat = weight.flatten(0, 1)
-    return product(flat, derived.x, bias, derived)
+    return product(weight.flatten(0, 1), derived.x, bias, derived)
 
 
 def root(x: Tensor) -> Tensor:
@@ -208,8 +207,7 @@ def by_class(h: Tensor, graph: Graph, classes: int, mask: Tensor) -> tuple[Tenso
     where = torch.full((len(h) + 1,), 0, dtype=torch.int32, device=h.device)
     where[1:] = mask.int().cumsum(0)
     back = Csr(where, cell.int(), ones, (len(h), clients * classes))
-    total = product(h, Matrix(forth, back))
-    mean = total / counts.clamp(min=1).unsqueeze(1)
+    mean = product(h, Matrix(forth, back)) / counts.clamp(min=1).unsqueeze(1)
     return mean.view(clients, classes, -1), counts.view(clients, classes)
 
 

@@ -104,8 +104,7 @@ class SGD:
 
     def start(self, params: tree.Tree, clients: int) -> OptimiserState:
         """Return the state of clients that have not trained yet."""
-        some = next(tree.leaves(params))
-        state: OptimiserState = {"steps": torch.zeros(clients, device=some.device)}
+        state: OptimiserState = {"steps": torch.zeros(clients, device=next(tree.leaves(params)).device)}
         return {**state, "first": tree.zeros_like(params)} if self.momentum else state
 
     @torch.no_grad()

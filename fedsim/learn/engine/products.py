@@ -164,8 +164,7 @@ def _each(x: Tensor, weight: Tensor, derived: GraphLayout) -> Tensor:
     if derived.each is not None:
         stacked = x.reshape(-1, derived.each, x.shape[1])
         return (torch.bmm(own, stacked.mT).mT if narrow else torch.bmm(stacked, own)).flatten(0, 1)
-    shape = (weight.shape[2], len(x)) if narrow else (len(x), weight.shape[2])
-    result = x.new_empty(shape)
+    result = x.new_empty((weight.shape[2], len(x)) if narrow else (len(x), weight.shape[2]))
     for bucket in derived.buckets:
         rows, weights = x[bucket.r0 : bucket.r1], own[bucket.k0 : bucket.k1]
         into = result[:, bucket.r0 : bucket.r1] if narrow else result[bucket.r0 : bucket.r1]

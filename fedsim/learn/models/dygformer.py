@@ -27,7 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph, graph_of, with_keys
 from fedsim.learn.engine import ops
@@ -169,7 +169,7 @@ class DyGFormer(PairModel):
     def _fits(self, features: int, of: str) -> None:
         if features > self.padded:
             message = f"{of} have {features} features, which cannot be padded to {self.padded}; take {features} or more"
-            raise ScenarioError([Problem("model.padded", message)])
+            raise ScenarioError.at("model.padded", message)
 
 
 def _rows(graph: Graph, pairs: Tensor, each: int) -> Graph:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from fedsim.core.errors import Problem, ScenarioError, UserError
+from fedsim.core.errors import ScenarioError, UserError
 from fedsim.data.graph import EDGE_KEYS, Graph, Period
 from fedsim.learn.algorithm import Algorithm, title_of
 from fedsim.learn.engine.training import Trainer
@@ -33,31 +33,31 @@ def module(
     graphs = (period.graph for client in periods for period in client)
     sample = next((graph for graph in graphs if len(graph["y"])), None)
     if sample is None:
-        raise ScenarioError([Problem("data", "no client has a row, so that the module cannot be tried")])
+        raise ScenarioError.at("data", "no client has a row, so that the module cannot be tried")
     try:
         model.settle(task.features, task.outputs, task.seed, sample)
         if "vectors" in algorithm.needs and (what := _no_vectors(model.resident, sample)):
             message = f"{title_of(type(algorithm))} makes or changes rows of its own, which are plain vectors: {what}"
-            raise ScenarioError([Problem("algorithm", message)])
+            raise ScenarioError.at("algorithm", message)
         if "embed" in algorithm.needs:
             model.resident.measure_embedding()
     except ScenarioError:
         raise
     except UserError as error:
-        raise ScenarioError([Problem("model", str(error))]) from error
+        raise ScenarioError.at("model", str(error)) from error
     resident = model.resident
     if resident.buffers and model.buffers == "refuse":
         message = (
             f"{resident.name} has buffers ({', '.join(resident.buffers)}); write buffers: average or buffers: local"
         )
-        raise ScenarioError([Problem("model.buffers", message)])
+        raise ScenarioError.at("model.buffers", message)
     if resident.buffers and model.buffers == "average" and (privacy.clip is not None or privacy.secure_aggregation.on):
         message = f"the buffers of {resident.name} would be averaged, and nothing protects them; write buffers: local"
-        raise ScenarioError([Problem("model.buffers", message)])
+        raise ScenarioError.at("model.buffers", message)
     if resident.buffers:
         policy = model.buffers if algorithm.talks else "local"
         if message := buffers.unfit(algorithm, policy):
-            raise ScenarioError([Problem("model.buffers", message)])
+            raise ScenarioError.at("model.buffers", message)
         algorithm = buffers.carried(algorithm, policy)
     trainer_of = partial(ModuleTrainer, resident=resident)
     if training is not None and training.batch is not None:

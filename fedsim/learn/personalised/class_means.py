@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.wire import Spec
 from fedsim.data.graph import Graph
 from fedsim.learn.engine import ops, tree
@@ -22,7 +22,7 @@ def width(task: Task) -> int:
     """Return H, the width of an embedding.  Raises ScenarioError where nodes have no classes, or no embedding."""
     task.require_classes("prototypes are of classes", "task")
     if not task.model.embedding_width:
-        raise ScenarioError([Problem("model.layers", "prototypes need a hidden layer: give 2 or more")])
+        raise ScenarioError.at("model.layers", "prototypes need a hidden layer: give 2 or more")
     return task.model.embedding_width
 
 
@@ -35,8 +35,7 @@ def present(graph: Graph, mask: Tensor) -> Tensor:
 @torch.no_grad()
 def of(task: Task, params: Parameters, graph: Graph, mask: Tensor, *, counted: bool) -> dict[str, Tensor]:
     """Return what a client sends: `classes` (n,), `prototypes` (n, H), and if wanted `counts` of nodes (n,)."""
-    h = task.embed(tree.stack([params]), graph)
-    means, counts = ops.by_class(h, graph, task.classes, mask)
+    means, counts = ops.by_class(task.embed(tree.stack([params]), graph), graph, task.classes, mask)
     held = present(graph, mask)
     sent = {"classes": held.int(), "prototypes": means[0, held]}
     return {**sent, "counts": counts[0, held].int()} if counted else sent

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph
 from fedsim.learn.algorithm import Algorithm, Fit, Job, Reply, State, Tree, Work
@@ -111,7 +111,7 @@ class Generating(OneUpload):
     def start(self) -> State:
         """Return the first model.  Raises ScenarioError also if a generator has nothing to be trained by."""
         if not (self.use_div or self.use_disp or self.use_fgw):
-            raise ScenarioError([Problem("algorithm.use_div", "one of use_div, use_disp and use_fgw must be true")])
+            raise ScenarioError.at("algorithm.use_div", "one of use_div, use_disp and use_fgw must be true")
         return super().start()
 
     # ---- server

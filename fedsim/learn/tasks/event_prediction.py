@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
@@ -45,7 +45,7 @@ class EventPrediction(Task):
         """The model.  Raises ScenarioError where it is not one of pairs."""
         if not isinstance(self.model, PairModel):
             message = "'event_prediction' judges pairs, and this model embeds nodes; take dygformer"
-            raise ScenarioError([Problem("model", message)])
+            raise ScenarioError.at("model", message)
         return self.model
 
     def loss(self, params: Parameters, graph: Graph) -> Tensor:
@@ -72,7 +72,7 @@ class EventPrediction(Task):
         """Return the numbers of the pairs of that split.  Raises ScenarioError where none can be asked."""
         if split not in ASKED:
             message = f"{split!r}: 'event_prediction' is scored on later events; take test or val"
-            raise ScenarioError([Problem("measure.splits", message)])
+            raise ScenarioError.at("measure.splits", message)
         return (graph["asked"] == ASKED[split]).nonzero().squeeze(1)
 
     def rows(self, graph: Graph) -> int:

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import integer
 from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph
@@ -82,7 +82,7 @@ class LinkPrediction(Task):
         """Return the numbers of the pairs of that split.  Raises ScenarioError if the graph carries no pairs."""
         if "asked" not in graph:
             message = "'link_prediction' is scored on edges of later snapshots, and the data have none; take a dynamic "
-            raise ScenarioError([Problem("task", f"{message}data set with the stream 'snapshots'")])
+            raise ScenarioError.at("task", f"{message}data set with the stream 'snapshots'")
         return (graph["asked"] == ASKED[split]).nonzero().squeeze(1)
 
     def rows(self, graph: Graph) -> int:

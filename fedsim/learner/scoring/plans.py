@@ -194,8 +194,7 @@ class Plans:
         ]
         rows = torch.cat([part for one in parts for part in one])
         counts = torch.tensor([sum(map(len, one)) for one in parts], device=rows.device)
-        owner = torch.repeat_interleave(torch.arange(len(parts), device=counts.device), counts)
-        return rows, owner
+        return rows, torch.repeat_interleave(torch.arange(len(parts), device=counts.device), counts)
 
     def _parts(self, client: int, graphs: dict[Base, Graph], shared: bool) -> list[Graph]:
         """Return one client's graphs, joined if its parameters are its own or the same graphs were joined before.

@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from fedsim.core.arrays import Ints
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.record import SERVER
 from fedsim.data.graph import Graph, Period
 from fedsim.data.graphs.common_pairs import Negatives
@@ -148,4 +148,4 @@ def check(scene: Scene, metrics: Mapping[str, Metric]) -> None:
 
 
 def _refuse(key: str, message: str) -> None:
-    raise ScenarioError([Problem(f"measure.{key}", message)])
+    raise ScenarioError.at(f"measure.{key}", message)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedsim.core.arrays import Ints
-from fedsim.core.errors import Problem, ScenarioError, UserError
+from fedsim.core.errors import ScenarioError, UserError
 from fedsim.core.units import Count, Fraction, nearest
 from fedsim.net.measurements import graphs
 from fedsim.net.topology import Layout, Route, Topology
@@ -64,7 +64,7 @@ class Peers(Topology):
     def lay(self, clients: int, rng: np.random.Generator) -> Layout:
         """Return the layout; ScenarioError or UserError if this number of clients cannot be connected that way."""
         if clients < 2:
-            raise ScenarioError([Problem("clients.count", f"there is {clients} client; peers need at least two")])
+            raise ScenarioError.at("clients.count", f"there is {clients} client; peers need at least two")
         pairs = self._pairs(clients, rng)
         apart = graphs.apart(pairs, clients)
         if apart is not None:
@@ -99,7 +99,7 @@ class Peers(Topology):
             message = f"no connected graph was found in which each of {clients} clients has {degree} neighbours; " + (
                 "one of the two numbers must be even" if clients * degree % 2 else "take a higher degree"
             )
-            raise ScenarioError([Problem("network.topology.degree", message)])
+            raise ScenarioError.at("network.topology.degree", message)
         return pairs
 
     def _drawn(self, clients: int, p: float, rng: np.random.Generator) -> Ints:
@@ -111,13 +111,13 @@ class Peers(Topology):
                 f"none of {graphs.DRAWS} graphs drawn for {clients} clients was connected; "
                 f"raise it well above {needed:.2g}, or take the graph 'ring'"
             )
-            raise ScenarioError([Problem(f"network.topology.{name}", message)])
+            raise ScenarioError.at(f"network.topology.{name}", message)
         return pairs
 
     def _below(self, name: str, value: int, clients: int) -> None:
         if value >= clients:
             message = f"{value} is too much for {clients} clients; it must be below their number"
-            raise ScenarioError([Problem(f"network.topology.{name}", message)])
+            raise ScenarioError.at(f"network.topology.{name}", message)
 
 
 class _Peers(Layout):

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.record import SERVER
 from fedsim.core.units import Count, Rate, Seconds
 from fedsim.net.topology import Layout, LinkSpec, Route, Topology, edge_node, edge_number
@@ -38,7 +38,7 @@ class EdgeTree(Topology):
             message = (
                 f"there are {self.edges} edges for {clients} clients; give at most {clients}, so that each has a client"
             )
-            raise ScenarioError([Problem("network.topology.edges", message)])
+            raise ScenarioError.at("network.topology.edges", message)
         rates = {"ingress": self.ingress, "uplink": self.uplink, "downlink": self.downlink, "egress": self.egress}
         links = {f"edge {edge} {way}": LinkSpec(rates[way]) for edge in range(self.edges) for way in rates}
         numbers = np.arange(clients)

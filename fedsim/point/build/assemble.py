@@ -23,7 +23,7 @@ from fedsim.clock.security.payloads import Masks
 from fedsim.clock.server import ServerHost
 from fedsim.clock.world import Router, World
 from fedsim.core.arrays import Ints
-from fedsim.core.errors import Problem, ScenarioError, UserError
+from fedsim.core.errors import ScenarioError, UserError
 from fedsim.core.logbook import LogMessage
 from fedsim.core.record import SERVER, Recorder
 from fedsim.core.seeds import Streams
@@ -162,5 +162,5 @@ def check_groups(parts: Parts, held: Callable[[], Ints] | None) -> Traits:
             try:
                 effect.members(traits)
             except UserError as error:
-                raise ScenarioError([Problem(f"network.effects.{number}", str(error))]) from None
+                raise ScenarioError.at(f"network.effects.{number}", str(error)) from None
     return traits

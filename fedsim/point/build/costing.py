@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from fedsim.clock import prices
 from fedsim.clock.prices import ESTIMATES, PARTS, PAYERS, QUANTITIES, TYPICAL, Prices
 from fedsim.core.arrays import Floats, Ints, Strings
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import Rng
 from fedsim.net.measurements import carbon, energy
 from fedsim.net.measurements.energy import GB, KWH, Figure
@@ -50,7 +50,7 @@ def priced(scenario: Scenario, rng: Rng, servers: int) -> Prices:
     server, own = given.server, energy.DEVICES["server"]
     home = server.country or given.country
     if home is None:
-        raise ScenarioError([Problem("costs.server.country", "is missing; give it, or costs.country, such as US")])
+        raise ScenarioError.at("costs.server.country", "is missing; give it, or costs.country, such as US")
     pue = _figure(server.pue, energy.PUE)
     places, of_place = np.unique(where, return_inverse=True)
     grams = [_carbon(given, place) for place in places.tolist()]
@@ -92,9 +92,8 @@ def write(folder: Path, paid: Prices, tables: Mapping[str, pa.Table], end: float
     scored = np.unique(tables["scores"]["time"].to_numpy())
     times = np.unique([*scored[scored < end], end])
     found = _bill(paid, tables, times)
-    count = len(PARTS)
     columns: dict[str, Any] = {
-        "time": np.repeat(times, count),
+        "time": np.repeat(times, len(PARTS)),
         "payer": [payer for payer, _ in PARTS] * len(times),
         "part": [part for _, part in PARTS] * len(times),
     }
@@ -137,7 +136,7 @@ def _countries(scenario: Scenario, rng: Rng) -> Strings:
     lacking = np.flatnonzero(found == "")
     if lacking.size and scenario.costs.country is None:
         what = f"is missing, and nothing else gives the country of client {lacking[0]}; give it, such as country: US"
-        raise ScenarioError([Problem("costs.country", what)])
+        raise ScenarioError.at("costs.country", what)
     if lacking.size:
         found = found.astype("U32")
         found[lacking] = scenario.costs.country
@@ -152,7 +151,7 @@ def _carbon(given: Costs, country: str) -> Figure:
         value = carbon.grams(country) / KWH
     except ValueError as error:
         key = "costs.server.country" if country == given.server.country else "costs.country"
-        raise ScenarioError([Problem(key, str(error))]) from None
+        raise ScenarioError.at(key, str(error)) from None
     return Figure(value, value, value)
 
 

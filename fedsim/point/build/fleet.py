@@ -99,10 +99,10 @@ def rows(scenario: Scenario, rng: Rng) -> dict[str, Floats]:
         column = next(name for name, (row, _) in ROWS.items() if row == lacking[0])
         who = np.flatnonzero(np.isnan(found.get(lacking[0], np.empty(0))))
         of = f" for client {who[0]}; give it, or a value" if len(who) else "; give it, or a column"
-        raise ScenarioError([Problem(f"network.{lacking[0]}", f"is missing{of} {column!r} in clients.table")])
+        raise ScenarioError.at(f"network.{lacking[0]}", f"is missing{of} {column!r} in clients.table")
     if "speed" in found and (slow := np.flatnonzero(np.isnan(found["speed"]))).size:
         message = f"is missing, and the column 'gflops' of clients.table has no value for client {slow[0]}; give one"
-        raise ScenarioError([Problem("clients.speed", message)])
+        raise ScenarioError.at("clients.speed", message)
     return found | {key: found[key] * network.rate_factor for key in ("uplink", "downlink")}
 
 
@@ -128,7 +128,7 @@ def classes(scenario: Scenario, rng: Rng) -> Strings:
     try:
         return devices.assigned(dict[str, float](speed.classes.items()), count, rng("clients.speed.classes"))
     except ValueError as error:
-        raise ScenarioError([Problem("clients.speed.classes", str(error))]) from None
+        raise ScenarioError.at("clients.speed.classes", str(error)) from None
 
 
 def nodes(found: dict[str, Floats]) -> Nodes:
@@ -166,12 +166,12 @@ def codecs(scenario: Scenario, shares_only: bool = False) -> dict[str, Codec | N
     }
     if given["down"] and (down := built["down"]) and not down.downwards:
         message = f"{given['down'].name!r} keeps only some entries of a difference, and a download is a whole model; "
-        raise ScenarioError([Problem("network.codec.down", f"{message}take half, bfloat16 or int8")])
+        raise ScenarioError.at("network.codec.down", f"{message}take half, bfloat16 or int8")
     if shares_only and given["up"] and (up := built["up"]) and not up.downwards:
         message = f"{given['up'].name!r} keeps only some entries of a difference, and peers send whole models; "
-        raise ScenarioError([Problem("network.codec.up", f"{message}take half, bfloat16 or int8")])
+        raise ScenarioError.at("network.codec.up", f"{message}take half, bfloat16 or int8")
     if shares_only and given["down"]:
-        raise ScenarioError([Problem("network.codec.down", "peers have no downloads; write it as network.codec.up")])
+        raise ScenarioError.at("network.codec.down", "peers have no downloads; write it as network.codec.up")
     return built
 
 

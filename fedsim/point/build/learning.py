@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from fedsim.clock.repartition import Repartitions
 from fedsim.clock.world import World
 from fedsim.core import kernels, logbook
 from fedsim.core.arrays import Ints
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import Streams
 from fedsim.data.graph import Graph, Period, classes_of
 from fedsim.data.stream import Stream
@@ -84,15 +84,7 @@ class LearningSetup:
     @cached_property
     def given(self) -> preserve.DataGraphs:
         """The graphs that there are from the start, to which packed values refer."""
-        return preserve.DataGraphs(self._graphs())
-
-    def _graphs(self) -> Iterator[Graph]:
-        """Yield every graph that there is from the start, in an order that does not change."""
-        for own in self.periods:
-            for period in own:
-                yield from (period.graph, *period.ahead)
-        yield from (graph for graphs in self.apart.values() for graph in graphs)
-        yield from self.overview.snapshots if self.overview else ()
+        return preserve.DataGraphs(prepared.graphs_of(self.periods, self.apart, self.overview))
 
     def held(self) -> Ints:
         """Return how many nodes of each class each client ever has to train on, (K, classes)."""
@@ -186,7 +178,7 @@ def setup_of(parts: Parts, found: prepared.Prepared, clients: int, device: str) 
     except TypeError as error:  # its class has an __init__ of its own
         remedy = "make it a frozen dataclass whose fields are its options, without __init__"
         wrong = f"{type(parts.algorithm).__name__} cannot be handed its context ({error}); {remedy}"
-        raise ScenarioError([Problem("algorithm", wrong)]) from None
+        raise ScenarioError.at("algorithm", wrong) from None
     if model.turns():
         algorithm = evolving(algorithm)
     algorithm, trainer = composed(parts, algorithm, task, found.periods)
@@ -245,7 +237,7 @@ def choose_device(name: str) -> str:
         count = torch.cuda.device_count()
         if int(name.partition(":")[2] or 0) >= count:
             seen = f"{count} GPU{'s' * (count > 1)}, counted from 0" if count else "no GPU"
-            raise ScenarioError([Problem("device", f"{name!r}: torch sees {seen} here; write 'auto' or 'cpu'")])
+            raise ScenarioError.at("device", f"{name!r}: torch sees {seen} here; write 'auto' or 'cpu'")
     return name
 
 

@@ -28,7 +28,7 @@ def rows(given: Measured, where: Strings, rng: Rng) -> dict[str, Floats]:
     try:
         return measured.rows(where, rng(LINKS), given.down_up, given.rates_rtt, given.floor)
     except ValueError as error:
-        raise ScenarioError([Problem(KEY, str(error))]) from None
+        raise ScenarioError.at(KEY, str(error)) from None
 
 
 def countries(given: Measured, listed: Strings, rng: Rng) -> Strings:
@@ -55,13 +55,8 @@ def problems(given: Measured, listed: bool) -> list[Problem]:
     if given.country is not None and given.countries is not None:
         found.append(Problem(KEY, "has both 'country' and 'countries'; keep one"))
     if not named and not listed:
-        found.append(
-            Problem(
-                KEY,
-                "needs a country: give 'country: US', 'countries: {US: 0.5, IN: 0.5}', or a column"
-                " 'country' in clients.table",
-            )
-        )
+        message = "needs a country: give 'country: US', 'countries: {US: 0.5, IN: 0.5}', or a column "
+        found.append(Problem(KEY, f"{message}'country' in clients.table"))
     if given.countries is not None:
         shares, rng = given.countries, np.random.default_rng(0)
         found += filter(None, [_problem(f"{KEY}.countries", lambda: profiles.divided(shares, 1, rng, "countries"))])

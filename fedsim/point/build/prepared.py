@@ -17,7 +17,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from fedsim.core import logbook
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import Rng, Streams
 from fedsim.data.files.own_tables import masked
 from fedsim.data.graph import MASKS, Graph, Period, classes_of, to_device, with_keys
@@ -75,10 +75,17 @@ def periods_of(
     return made._replace(messages=messages)
 
 
+def graphs_of(
+    periods: Sequence[Sequence[Period]], apart: Mapping[str, Sequence[Graph]], overview: Overview | None
+) -> list[Graph]:
+    """Return all graphs of prepared data, in an order that is always the same."""
+    graphs = [graph for own in periods for one in own for graph in (one.graph, *one.ahead)]
+    return [*graphs, *chain(*apart.values(), overview.snapshots if overview else ())]
+
+
 def _size(made: Prepared) -> int:
     """Return the bytes of all graphs but for indices of sparse features; shared ones are counted once."""
-    graphs = [graph for own in made.periods for one in own for graph in (one.graph, *one.ahead)]
-    graphs += chain(*made.apart.values(), made.overview.snapshots if made.overview else ())
+    graphs = graphs_of(made.periods, made.apart, made.overview)
     tensors = [value for graph in graphs for value in graph.values() if isinstance(value, torch.Tensor)]
     stored = [(one.values() if one.layout == torch.sparse_csr else one).untyped_storage() for one in tensors]
     return sum({storage.data_ptr(): storage.nbytes() for storage in stored}.values())
@@ -91,7 +98,7 @@ def _prepare(data: dict[str, Any], clients: int, seed: int, root: Path, device: 
     partition = find.build("partition", Part.model_validate(data["partition"])).with_names(partial(dataset.names, root))
     if partition.by_edges and not graph["edges"].shape[1]:
         message = f"{data['partition']['name']!r} goes by edges, and these data have none"
-        raise ScenarioError([Problem("data.partition", f"{message}: take random, dirichlet, label_skew or table")])
+        raise ScenarioError.at("data.partition", f"{message}: take random, dirichlet, label_skew or table")
     stream = find.build("stream", Part.model_validate(data["stream"]))
     keep, own_split = data["keep"], data["split"]
     tables = {name: Path(own_split[name]) for name in MASKS if isinstance(own_split[name], str)}
@@ -102,7 +109,7 @@ def _prepare(data: dict[str, Any], clients: int, seed: int, root: Path, device: 
     if tables:
         if not stream.divides:
             message = f"'{data['stream']['name']}' as given divides no nodes, so that none can be listed; leave it out"
-            raise ScenarioError([Problem(f"data.split.{next(iter(tables))}", message)])
+            raise ScenarioError.at(f"data.split.{next(iter(tables))}", message)
         graph = masked(graph, tables, dataset.names(root))
     snapshots = stream.snapshots(_thinned(graph, keep, Streams(seed)) if "since" in graph else graph)
     if snapshots is not None:
@@ -151,7 +158,7 @@ def _numbered(graph: Graph, keep: Mapping[str, Any]) -> Graph:
     less = {"features": keep["features"] < 1, "edges": keep["edges"] < 1, "fanout": keep["fanout"] is not None}
     if wrong := [name for name, given in less.items() if given]:
         message = "under 'static' with numbered: true clients hold all of their part; leave it out, or numbered"
-        raise ScenarioError([Problem(f"data.keep.{wrong[0]}", message)])
+        raise ScenarioError.at(f"data.keep.{wrong[0]}", message)
     n = len(graph["y"])
     there = torch.ones(n, dtype=torch.bool)
     return with_keys(graph, {"node": torch.arange(n), "changed": there, "arrived": there})
@@ -161,7 +168,7 @@ def _thinned(graph: Graph, keep: Mapping[str, Any], rng: Rng) -> Graph:
     """Return a whole graph that changes with less of it, the same entries and edges at all times."""
     if "bins" in graph and keep["features"] < 1:
         message = "features that hold degrees cannot be thinned; thin the edges, or leave it out"
-        raise ScenarioError([Problem("data.keep.features", message)])
+        raise ScenarioError.at("data.keep.features", message)
     (graph,) = fewer("edges", fewer("features", [graph], keep["features"], rng), keep["edges"], rng)
     return graph
 

@@ -6,7 +6,7 @@ of one client at a time.
 
 from collections.abc import Callable, Sequence
 
-from fedsim.core.errors import Problem, ScenarioError, UserError
+from fedsim.core.errors import ScenarioError, UserError
 from fedsim.data.graph import Period
 from fedsim.learn.algorithm import Algorithm
 from fedsim.learn.engine.one_by_one import OneByOne
@@ -52,4 +52,4 @@ def optimiser(training: Training) -> Optimiser:
         option, colon, message = str(error).partition(": ")
         of_option = colon and option in chosen.options
         key = f"training.optimiser.{option}" if of_option else "training.optimiser"
-        raise ScenarioError([Problem(key, message if of_option else str(error))]) from None
+        raise ScenarioError.at(key, message if of_option else str(error)) from None

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from analysis.quantity import many
 from fedsim.core.version import __version__
 from fedsim.point.results import stamp
 from fedsim.point.results.folders import ERROR, SUMS, damaged
@@ -55,8 +56,7 @@ def review(
     for old in _stamps(others) if missing else ():
         if old.written in missing and (reason := _reason(old, disk)):
             reasons[missing.pop(old.written)] = reason
-    again = frozenset(done & reasons.keys())
-    return Review(again, (*_lines(reasons, len(points)), *_versions(valid)))
+    return Review(frozenset(done & reasons.keys()), (*_lines(reasons, len(points)), *_versions(valid)))
 
 
 def outdated(folder: Path) -> str:
@@ -117,7 +117,7 @@ def _stamps(folders: Iterable[Path]) -> Iterator[Stamp]:
 def _lines(reasons: Mapping[str, str], points: int) -> list[str]:
     counts = Counter(reasons.values()).most_common()
     lines = [
-        f"{count} of {_runs(points)} {'is' if count == 1 else 'are'} repeated: {reason}"
+        f"{count} of {many(points, 'run')} {'is' if count == 1 else 'are'} repeated: {reason}"
         for reason, count in counts[:MOST]
     ]
     more = sum(count for _, count in counts[MOST:])
@@ -133,9 +133,5 @@ def _versions(valid: Sequence[Stamp]) -> list[str]:
         return []
     made_with = ", ".join(f"{name} {version} (now {here[name] or 'not installed'})" for name, version in pairs[:MOST])
     count = sum(map(bool, others))
-    which = f"{_runs(count)} {'was' if count == 1 else 'were'} made with {made_with}"
+    which = f"{many(count, 'run')} {'was' if count == 1 else 'were'} made with {made_with}"
     return [f"{which} and {'is' if count == 1 else 'are'} kept: last digits may differ; use --fresh to rerun them"]
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"

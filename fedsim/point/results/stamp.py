@@ -19,7 +19,7 @@ Python compiled what was imported.  If Python writes no compiled copies the latt
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from importlib import metadata
@@ -78,13 +78,12 @@ def of(scenario: Scenario, written: str = "") -> Stamp:
 
 def of_learning(parts: Iterable[tuple[str, Part]]) -> Stamp:
     """Return the stamp of a run of these parts (kind, part) alone."""
-    modules = [module for kind, part in parts for module in _modules_of(kind, part)]
-    return _stamped(imports.needed([ROOT, *modules], WITHOUT_NUMBERS))
+    return _stamped(imports.needed([ROOT, *_modules_of(parts)], WITHOUT_NUMBERS))
 
 
 def of_parts(parts: Iterable[tuple[str, Part]]) -> dict[str, str]:
     """Return the hash of each module that these parts (kind, part) need, as this process has imported it."""
-    needed = imports.needed([module for kind, part in parts for module in _modules_of(kind, part)], WITHOUT_NUMBERS)
+    needed = imports.needed(_modules_of(parts), WITHOUT_NUMBERS)
     return {name: executed(name, path) for name, path in sorted(needed.modules.items())}
 
 
@@ -99,7 +98,7 @@ def modules_of_parts(scenario: Scenario) -> list[str]:
     parts = [(kind, part) for kind, _, part in scenario.parts()]
     if scenario.algorithm is None:
         parts.append(("algorithm", Part(name="algorithms.traffic")))
-    return [module for kind, part in parts for module in _modules_of(kind, part)]
+    return [*_modules_of(parts)]
 
 
 def read(path: Path) -> Stamp | None:
@@ -188,11 +187,12 @@ def _stamped(needed: imports.Needed, written: str = "") -> Stamp:
     return Stamp(__version__, versions(needed.libraries), modules, written)
 
 
-def _modules_of(kind: str, part: Part) -> list[str]:
-    """Return the module of a part, and those of parts that are among its options."""
-    module = find.module_of(kind, part.name)
-    inner = options.inner_parts(kind, part).values()
-    return [*([module] if module else []), *(name for each in inner for name in _modules_of(kind, each))]
+def _modules_of(parts: Iterable[tuple[str, Part]]) -> Iterator[str]:
+    """Yield the module of each part (kind, part), and those of parts that are among its options."""
+    for kind, part in parts:
+        if module := find.module_of(kind, part.name):
+            yield module
+        yield from _modules_of((kind, inner) for inner in options.inner_parts(kind, part).values())
 
 
 @lru_cache(maxsize=1)

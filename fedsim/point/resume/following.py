@@ -135,8 +135,7 @@ class FollowedAnswers(dict[bytes, Any]):
     def _add(self, path: Path, found: Record) -> None:
         self._unread.remove(path)
         if found:
-            logged = {**self.get(LOGGED, {}), **found.get(LOGGED, {})}
-            self.update({**found, LOGGED: logged})
+            self.update({**found, LOGGED: {**self.get(LOGGED, {}), **found.get(LOGGED, {})}})
             self.points.append(path.name)
 
     def _record(self, path: Path) -> Record:

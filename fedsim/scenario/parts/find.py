@@ -125,13 +125,11 @@ def build(kind: str, part: Part, where: str | None = None) -> Any:
     except ScenarioError:
         raise
     except UserError as error:  # the message names the file that the part reads, and the place in it
-        raise ScenarioError([Problem(where, f"{error} ({path})")]) from None
+        raise ScenarioError.at(where, f"{error} ({path})") from None
     except Exception as error:
         if not (place := source.place_of(error)):
             raise
-        raise ScenarioError(
-            [Problem(where, f"{part.name!r} cannot be built: {source.in_a_line(error)} ({place})")]
-        ) from error
+        raise ScenarioError.at(where, f"{part.name!r} cannot be built: {source.in_a_line(error)} ({place})") from error
 
 
 def find(kind: str, part: Part, where: str) -> type[Any]:
@@ -144,13 +142,13 @@ def _found(kind: str, part: str, where: str) -> type[Any]:
     module = module_of(kind, part)
     path = lookup.file_of(module) if module else None
     if module is None or path is None:
-        raise ScenarioError([Problem(where, _unknown(kind, part))])
+        raise ScenarioError.at(where, _unknown(kind, part))
     file = source.shown(path)
     try:
         imported = lookup.load(module)
         contract = getattr(importlib.import_module(KINDS[kind].contract[0]), KINDS[kind].contract[1])
     except UserError as error:  # its class is refused
-        raise ScenarioError([Problem(where, f"{file}: {error}")]) from None
+        raise ScenarioError.at(where, f"{file}: {error}") from None
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and (lacks := not_installed(error)):
             raise UserError(lacks) from None  # once, and not for each part that learns
@@ -162,7 +160,7 @@ def _found(kind: str, part: str, where: str) -> type[Any]:
             message = f"{file} cannot be imported: {source.in_a_line(error)} ({place})"
         else:
             raise
-        raise ScenarioError([Problem(where, message)]) from error
+        raise ScenarioError.at(where, message) from error
     classes: dict[str, Any] = {
         name: cls
         for name, cls in vars(imported).items()
@@ -170,19 +168,18 @@ def _found(kind: str, part: str, where: str) -> type[Any]:
     }
     if not classes and KINDS[kind].adopts:
         try:
-            adopting = importlib.import_module(KINDS[kind].adopts)
-            classes = adopting.parts_of(vars(imported), module, part)
+            classes = importlib.import_module(KINDS[kind].adopts).parts_of(vars(imported), module, part)
         except UserError as error:
-            raise ScenarioError([Problem(where, f"{file}: {error}")]) from None
+            raise ScenarioError.at(where, f"{file}: {error}") from None
     name = pick([*classes], part)
     if name is None:
-        raise ScenarioError([Problem(where, _not_one(kind, part, file, [*classes]))])
+        raise ScenarioError.at(where, _not_one(kind, part, file, [*classes]))
     declared = getattr(classes[name], "__dataclass_params__", None)
     if declared and not declared.frozen:
-        raise ScenarioError([Problem(where, f"{file}: write @dataclass(frozen=True) before {name}")])
+        raise ScenarioError.at(where, f"{file}: write @dataclass(frozen=True) before {name}")
     if inspect.isabstract(classes[name]):
         missing = ", ".join(sorted(classes[name].__abstractmethods__))
-        raise ScenarioError([Problem(where, f"{name} in {file} lacks {missing}")])
+        raise ScenarioError.at(where, f"{name} in {file} lacks {missing}")
     return classes[name]  # type: ignore[no-any-return]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.span import Span
 from fedsim.scenario import grid
 from fedsim.scenario.part import Part
@@ -72,7 +72,7 @@ def entries(points: Sequence[Point], rate: bool = False) -> list[Entry]:
     entries = [_entry(part, str(label), group, rate) for part, label, group in labelled]
     if not any(entry.spans for entry in entries):
         message = f"none of {', '.join(labels)} has an option to tune (its class names them in `tunes`)"
-        raise ScenarioError([Problem("algorithm", f"{message}; --tune-lr tunes the clients' learning rate")])
+        raise ScenarioError.at("algorithm", f"{message}; --tune-lr tunes the clients' learning rate")
     _refuse_twins(entries)
     return entries
 
@@ -86,7 +86,7 @@ def _entry(part: Part, label: str, points: Sequence[Point], rate: bool) -> Entry
     algorithm = find.build("algorithm", part)
     if not algorithm.learns:
         message = f"{part.name!r} learns nothing, so there is nothing to score; leave it out"
-        raise ScenarioError([Problem("algorithm", message)])
+        raise ScenarioError.at("algorithm", message)
     spans: dict[str, Span] = {**algorithm.tunable()}
     written = {name: getattr(algorithm, name) for name in spans}
     if rate:
@@ -101,7 +101,7 @@ def _rate(label: str, points: Sequence[Point]) -> float:
     rates = {point.scenario.training.lr for point in points if point.scenario.training is not None}
     if len(rates) != 1:
         message = f"{label} has {len(rates)} learning rates in this scenario, and --tune-lr looks for one; give it one"
-        raise ScenarioError([Problem(RATE, message)])
+        raise ScenarioError.at(RATE, message)
     return rates.pop()
 
 
@@ -116,10 +116,10 @@ def _refuse_what_cannot_be_scored(points: Sequence[Point]) -> None:
         scenario = point.scenario
         if scenario.algorithm is None or scenario.data is None:
             lacks = "algorithm" if scenario.algorithm is None else "data"
-            raise ScenarioError([Problem(lacks, "is missing: nothing is learned, so there is nothing to tune")])
+            raise ScenarioError.at(lacks, "is missing: nothing is learned, so there is nothing to tune")
         if scenario.data.split.val == 0:
             message = "is 0, and options are chosen on validation data only; give it a share, as in 0.2"
-            raise ScenarioError([Problem("data.split.val", message)])
+            raise ScenarioError.at("data.split.val", message)
 
 
 def rate_of(scenario: Scenario, rate: float) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _refuse_twins(entries: Sequence[Entry]) -> None:
         first = seen.setdefault(key(entry.with_options(entry.lowest())), entry)
         if first is not entry:
             message = f"{first.label} and {entry.label} differ only in tuned options; keep one of them"
-            raise ScenarioError([Problem("algorithm", message)])
+            raise ScenarioError.at("algorithm", message)
 
 
 def _trial_point(point: Point, part: Part, axes: Mapping[str, Any], rate: float | None) -> Point:

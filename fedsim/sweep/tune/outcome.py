@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from fedsim.core.amounts import NONE, number
-from fedsim.core.errors import Problem, ScenarioError
+from fedsim.core.errors import ScenarioError
 from fedsim.core.version import __version__
 from fedsim.core.whole_files import replace, write_table
 from fedsim.scenario.part import Part
@@ -131,14 +131,14 @@ def refuse_what_cannot_be_written(document: Document, entries: Sequence[Entry], 
         message = (
             "several of one name would need a learning rate each, which a scenario gives by name; tune one at a time"
         )
-        raise ScenarioError([Problem("algorithm", f"{message}, or leave --tune-lr out")])
+        raise ScenarioError.at("algorithm", f"{message}, or leave --tune-lr out")
     data = tuned(document.data, lowest, rates)
     try:
         written = [point.id for point in Scenario.model_validate(data).points()]
     except ScenarioError:
         written = []
     except ValueError as error:
-        raise ScenarioError([Problem("name", f"{data['name']!r} cannot be written: {error}")]) from None
+        raise ScenarioError.at("name", f"{data['name']!r} cannot be written: {error}") from None
     parts = [lowest[key(point.scenario.algorithm)] for point in points if point.scenario.algorithm]
     due = []
     for point, part in zip(points, parts, strict=True):
@@ -151,4 +151,4 @@ def refuse_what_cannot_be_written(document: Document, entries: Sequence[Entry], 
     }
     if written != due or not lowest.keys() <= named:
         message = "its options are set by another axis, or under 'when'; to tune them, list each variant in full"
-        raise ScenarioError([Problem("algorithm", f"{message}, as in [fedavg, {{name: power, preset: paper}}]")])
+        raise ScenarioError.at("algorithm", f"{message}, as in [fedavg, {{name: power, preset: paper}}]")
