@@ -81,8 +81,7 @@ class FedCVAE(OneUpload):
         state = super().start()
         if self.variant == "ensemble":
             return state
-        first = self.cvae.decoder.init(self.random("decoder"))
-        return {**state, "decoder": tree.to(first, self.task.device)}
+        return {**state, "decoder": tree.to(self.cvae.decoder.init(self.random("decoder")), self.task.device)}
 
     def taught(self, state: State, replies: Sequence[Reply]) -> State:
         """Train on samples of the decoders received, or of the server's, once it has learned what they return."""

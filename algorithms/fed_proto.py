@@ -82,8 +82,7 @@ class FedProto(FedAvg):
 
     def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the cross-entropy plus the distance to the global prototypes."""
-        h = self.task.embed(params, data)
-        means, counts = ops.by_class(h, data, self.task.classes, data["train"])
+        means, counts = ops.by_class(self.task.embed(params, data), data, self.task.classes, data["train"])
         both = (counts > 0) * given["known"]
         apart = (means - given["prototypes"]).square().mean(2)
         return self.task.loss(params, data) + self.weight * (apart * both).sum(1)

@@ -83,7 +83,11 @@ def _done(options: argparse.Namespace) -> int:
         return _compared(options, *options.compare)
     try:
         if options.trace:
-            return _traced(options.results)
+            if found := [why for run in options.results if (why := link_in(run))]:
+                raise UserError(found[0])
+            for folder in (folder for run in options.results for folder in finished(run)):
+                print(write_timeline(folder))
+            return 0
         with terminal.working() as say:
             path = write(options.results, options.out, say)
     except BrokenPipeError:
@@ -92,14 +96,6 @@ def _done(options: argparse.Namespace) -> int:
         where = error.filename or options.out
         raise UserError(f"{where}: cannot be written ({error.strerror}); choose another --out") from error
     print(path)
-    return 0
-
-
-def _traced(runs: Sequence[Path]) -> int:
-    if found := [why for run in runs if (why := link_in(run))]:
-        raise UserError(found[0])
-    for folder in (folder for run in runs for folder in finished(run)):
-        print(write_timeline(folder))
     return 0
 
 

@@ -84,9 +84,7 @@ class DGCoLearn(FedAvg):
 
     def steps(self, state: State) -> Sequence[str]:
         """Return an exchange before the last epochs if the schedule wants one after the first."""
-        if self.schedule == 1 and self.exchange != "none":
-            return ("first", "train")
-        return ("train",)
+        return ("first", "train") if self.schedule == 1 and self.exchange != "none" else ("train",)
 
     def more(self, state: State, step: str) -> Sequence[str]:
         """Return the steps of an exchange once it is due, unless nothing was cut."""

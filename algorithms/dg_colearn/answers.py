@@ -49,8 +49,7 @@ def take_corrections(terms: Terms, job: Job) -> Tree:
         return {}
     layer, nodes = int(job.step.removeprefix("layer")), memory["asked"]
     after = states_after(terms.task.model, memory["local"], memory, terms.hops)[1]
-    rows = output(terms, after, layer)[places(graph["node"], nodes)[0]]
-    return {"ids": nodes.int(), f"h{layer - 1}": rows}
+    return {"ids": nodes.int(), f"h{layer - 1}": output(terms, after, layer)[places(graph["node"], nodes)[0]]}
 
 
 def corrected(

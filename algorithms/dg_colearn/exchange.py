@@ -44,17 +44,15 @@ class Cut:
     @cached_property
     def crossing(self) -> Tensor:
         """The edges between two clients, by target: (2, E')."""
-        source, target = self.edges
-        owned = (self.owner[source] >= 0) & (self.owner[target] >= 0)
-        found = self.edges[:, owned & (self.owner[source] != self.owner[target])]
+        source, target = self.owner[self.edges]
+        found = self.edges[:, (source >= 0) & (target >= 0) & (source != target)]
         return found[:, torch.argsort(found[1] * self.nodes + found[0])]
 
     @cached_property
     def degree(self) -> Tensor:
         """The degrees (N,) in the whole graph among owned nodes, a self-loop counted."""
-        source, target = self.edges
-        owned = (self.owner[source] >= 0) & (self.owner[target] >= 0)
-        return 1.0 + torch.bincount(target[owned], minlength=self.nodes).float()
+        owned = (self.owner[self.edges] >= 0).all(0)
+        return 1.0 + torch.bincount(self.edges[1, owned], minlength=self.nodes).float()
 
     @cached_property
     def foreign(self) -> Tensor:

@@ -84,5 +84,4 @@ def fitted(net: Net, rows: Tensor, labels: Tensor, objective: Objective, generat
 
 def operations(classes: int, width: int, pairs: int, epochs: int, batch: int) -> float:
     """Return the operations of `fitted`: three times those of a forward pass, φ(E) again for each batch."""
-    batches = -(-pairs // batch)
-    return epochs * 3.0 * (batches * 4.0 * classes * width**2 + 2.0 * pairs * classes * width)
+    return epochs * 3.0 * (-(-pairs // batch) * 4.0 * classes * width**2 + 2.0 * pairs * classes * width)

@@ -73,8 +73,7 @@ def choose(
 @torch.no_grad()
 def taught(task: Task, teacher: Parameters, before: Graph, nodes: Tensor) -> Tensor:
     """Return the embeddings (n, H), of length 1, that the teacher gives these nodes in the snapshot before."""
-    place = places(before["node"], nodes)[0]
-    return F.normalize(task.embed(tree.stack([teacher]), before)[place], dim=1)
+    return F.normalize(task.embed(tree.stack([teacher]), before)[places(before["node"], nodes)[0]], dim=1)
 
 
 def whole(task: Task, rule: Rule) -> bool:

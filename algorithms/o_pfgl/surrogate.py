@@ -211,5 +211,4 @@ def triangle(links: Tensor) -> Tensor:
 def graph(x: Tensor, pairs: Tensor, y: Tensor) -> Graph:
     """Return the surrogate that has travelled as a graph, all of it to train on."""
     ends = torch.triu_indices(len(y), len(y), 1, device=y.device)[:, pairs]
-    both = torch.cat([ends, ends.flip(0)], 1)
-    return graph_of(x, both, y, train=torch.ones_like(y, dtype=torch.bool))
+    return graph_of(x, torch.cat([ends, ends.flip(0)], 1), y, train=torch.ones_like(y, dtype=torch.bool))

@@ -105,8 +105,7 @@ def updates_had(frame: pd.DataFrame, axis: str, others: list[str], score: str) -
     places = alt.X("x:O", sort=ordered(frame[axis]), title=short(axis), axis=alt.Axis(labelAngle=0))
     up: dict[str, Any] = {"title": None, "axis": alt.Axis(tickCount=5)}
     common = {"x": places, "color": colour(algorithms, symbolStrokeWidth=0)}
-    layers = _joined(algorithms, common, up, alt.Scale(zero=True))
-    chart = facet(layers, rows, height=170, y="independent")
+    chart = facet(_joined(algorithms, common, up, alt.Scale(zero=True)), rows, height=170, y="independent")
     tips = [tip("side", "what"), tip("x", short(axis)), tip("y", "mean", ".4~g"), tip("n", "replicates", "d")]
     says = "Updates per period: " + ranges_text(frame, "updates_per_period", lambda value: f"{value:.3g}")
     return finished(chart, rows, f"Updates per period against {short(axis)}", spread_note(frame), tips, says)

@@ -75,5 +75,4 @@ def _add_tooltips(spec: Spec, shown: list[Spec]) -> None:
     if lines and not any(unit["mark"]["type"] == "point" and unit.get("transform", means) == means for unit in marks):
         mark = {"type": "point", "filled": True, "size": 70, "opacity": 0}
         encoding = {name: lines[0]["encoding"][name] for name in ("x", "y", "color") if name in lines[0]["encoding"]}
-        over = {"mark": mark, "encoding": {**encoding, "tooltip": shown}}
-        spec.get("spec", spec)["layer"].append(over)
+        spec.get("spec", spec)["layer"].append({"mark": mark, "encoding": {**encoding, "tooltip": shown}})

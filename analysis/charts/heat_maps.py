@@ -25,8 +25,7 @@ def forgetting_matrix(frame: pd.DataFrame, conditions: list[str]) -> Spec:
     x = alt.X("tested:O", title="tested on period", axis=alt.Axis(labelAngle=0, grid=False))
     y = alt.Y("learned:O", title="after learning period", axis=alt.Axis(grid=False))
     ends = float(rows["value"].min()), float(rows["value"].max())
-    cells = _cells(x, y, ends, "format(datum.value, '.0%')", "score")
-    chart = facet(cells, rows, height=size, width=size)
+    chart = facet(_cells(x, y, ends, "format(datum.value, '.0%')", "score"), rows, height=size, width=size)
     tips = [tip("learned", "learned", "d"), tip("tested", "tested", "d"), tip("value", "score", ".1%")]
     note = f"Mean over {replicates_text(frame)}. Darker is better"
     last = rows[(rows["learned"] == rows["learned"].max()) & (rows["condition"] == conditions[0])]

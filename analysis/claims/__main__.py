@@ -48,8 +48,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
     parser.add_argument("--out", type=Path, metavar="DIR", help="with --rerun: its runs (default: runs/claims/NAME)")
     parser.add_argument("--record", type=Path, metavar="RESULTS", help="take README's table from finished results")
     parser.add_argument("--write", action="store_true", help="write the tables of all pages")
-    options = parser.parse_args(arguments)
-    return exit_code("claims", partial(_done, options), "the same command begins anew")
+    return exit_code("claims", partial(_done, parser.parse_args(arguments)), "the same command begins anew")
 
 
 def _done(options: argparse.Namespace) -> int:

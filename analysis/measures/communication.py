@@ -63,9 +63,8 @@ def totals(transfers: pd.DataFrame) -> dict[str, int | None]:
     `bytes_wasted` has the overhead of delivered messages too, unlike `wasted_parts`: it and the payloads are
     bytes_moved. Up and down are None if messages went between peers only; bytes_peer is None where none went so.
     """
-    delivered = transfers["fate"] == "delivered"
     direction = directions(transfers)
-    payload = transfers["nbytes"].where(delivered, 0)
+    payload = transfers["nbytes"].where(transfers["fate"] == "delivered", 0)
     peer = direction == "peer"
     serverless = len(transfers) > 0 and bool(peer.all())
     moved = int(transfers["wire_bytes"].sum())

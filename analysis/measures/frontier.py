@@ -167,8 +167,7 @@ def pareto(points: pd.DataFrame, cost: str, within: Sequence[str] = ()) -> pd.Se
         bool(np.any((values >= v) & (costs <= c) & ((values > v) | (costs < c))))
         for v, c in zip(values, costs, strict=True)
     ]
-    known = np.isfinite(values) & np.isfinite(costs)
-    return pd.Series(known & ~np.array(beaten, bool), index=points.index)
+    return pd.Series(np.isfinite(values) & np.isfinite(costs) & ~np.array(beaten, bool), index=points.index)
 
 
 def on_grid(points: pd.DataFrame, x: str, grid: Floats, value: str = "score") -> Floats:

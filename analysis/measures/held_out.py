@@ -45,9 +45,7 @@ def held_out(points: pd.DataFrame, found: pd.DataFrame, by: list[str]) -> pd.Dat
     `found` has each point's `held_out_scores`, under the points' index.
     """
     rows = points.join(found[list(SCORES)])[found["has_held_out"] > 0]
-    if rows.empty:
-        return pd.DataFrame(columns=[*by, "n"])
-    return over_replicates(rows, by, [*SCORES, *COST])
+    return pd.DataFrame(columns=[*by, "n"]) if rows.empty else over_replicates(rows, by, [*SCORES, *COST])
 
 
 def held_out_section(frame: pd.DataFrame, axes: list[str], score: str) -> str:

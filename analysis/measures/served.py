@@ -83,8 +83,7 @@ def behind(came: pd.DataFrame, updates: pd.DataFrame) -> Any:
     """
     times, versions = stamps(updates)
     at = np.searchsorted(times, came["arrived"].to_numpy(float), side="left")
-    before = np.concatenate([[0], versions])
-    return np.maximum(0, before[at] - came["version"].to_numpy(int))[at < len(times)]
+    return np.maximum(0, np.concatenate([[0], versions])[at] - came["version"].to_numpy(int))[at < len(times)]
 
 
 def last_scores(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:

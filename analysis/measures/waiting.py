@@ -54,8 +54,7 @@ def waiting(points: pd.DataFrame, found: pd.DataFrame, by: list[str]) -> pd.Data
 
     `found` has each point's `mean_wait`, under the points' index.
     """
-    rows = points[by].join(found[list(COLUMNS)])
-    return over_replicates(rows.dropna(subset="spread"), by, list(COLUMNS))
+    return over_replicates(points[by].join(found[list(COLUMNS)]).dropna(subset="spread"), by, list(COLUMNS))
 
 
 def waited(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:

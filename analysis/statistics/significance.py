@@ -104,8 +104,7 @@ def compare(
     leads = []
     for rival in ranking[1:]:
         apart, found = differences(complete[ranking[0]], complete[rival], value)
-        ahead = bool((apart < 0).all() if lower_is_better else (apart > 0).all())
-        leads.append(Lead(rival, found, ahead))
+        leads.append(Lead(rival, found, bool((apart < 0).all() if lower_is_better else (apart > 0).all())))
     incomplete = {name: (known[name], len(rows)) for name, rows in methods.items() if name not in complete}
     first = AT_FIRST.get(value, "")
     at_first = int((runs.loc[runs[value].notna(), first] > 0.5).sum()) if first in runs else 0

@@ -224,8 +224,7 @@ def _completed(
             marks[which] = marked[which] if known_of_others else LEAST
             link = fit.nearest(given, link, fixed, which, typical[which] if known_of_others else fit.SLOWEST)
             fixed[which] = link.values[which]
-    values = np.where(np.isnan(fixed), link.values, fixed)
-    return FittedLink(values, identifiable, link.error, tuple(marks))
+    return FittedLink(np.where(np.isnan(fixed), link.values, fixed), identifiable, link.error, tuple(marks))
 
 
 def _identified(links: Sequence[FittedLink | None], which: int) -> Floats:

@@ -167,8 +167,7 @@ def _moved(columns: dict[str, Any], clients: int) -> tuple[Moved, int]:
     client, whole = np.where(upload, src[rows], dst[rows]), np.isin(columns["fate"][rows].astype(str), WHOLE)
     nbytes, wire = (columns[name][rows].astype(np.int64) for name in ("nbytes", "wire_bytes"))
     sent, arrived = (columns[name][rows].astype(np.float64) for name in ("sent", "arrived"))
-    moved = Moved(client.astype(np.int64), upload, nbytes, sent, arrived, whole, wire)
-    return moved, len(src) - len(rows)
+    return Moved(client.astype(np.int64), upload, nbytes, sent, arrived, whole, wire), len(src) - len(rows)
 
 
 def _spans(columns: dict[str, Any], what: str, clients: int) -> Worked:

@@ -36,8 +36,7 @@ class Dataset(ABC):
 def undirected(edges: Tensor, nodes: int) -> Tensor:
     """Return edges (2, E) with both directions of each, once each, without self loops, sorted by source."""
     source, target = edges[:, edges[0] != edges[1]].long()
-    both = torch.unique(torch.cat([source * nodes + target, target * nodes + source]))
-    return edges_of(both, nodes)
+    return edges_of(torch.unique(torch.cat([source * nodes + target, target * nodes + source])), nodes)
 
 
 def edges_of(numbers: Tensor, nodes: int) -> Tensor:

@@ -143,6 +143,4 @@ def _accompany(
 
 
 def _name(value: Any) -> str:
-    if isinstance(value, dict) and "name" in value:
-        return str(value["name"])
-    return str(value)
+    return str(value["name"] if isinstance(value, dict) and "name" in value else value)

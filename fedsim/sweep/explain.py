@@ -169,8 +169,7 @@ def _links(points: Sequence[Point]) -> Iterator[str]:
     seen = set[str]()
     for scenario in (point.scenario for point in points):
         if isinstance(scenario.network.profile, MeasuredProfile):
-            network = scenario.network
-            links = network.model_dump_json(include={"profile", "latency", "uplink", "downlink"})
+            links = scenario.network.model_dump_json(include={"profile", "latency", "uplink", "downlink"})
             if (key := f"{links} {scenario.clients.model_dump_json(include={'count', 'table'})}") not in seen:
                 seen.add(key)
                 yield populations.described(fleet.rows(scenario, partial(seeds.generator, scenario.seed)))

@@ -65,8 +65,7 @@ def deal(parts: PartStatistics, alone: np.ndarray, way: Way, before: np.ndarray 
     labels.  stay: where they were `before` (N,), the others in turn.
     """
     if way == "labels":
-        varied = (parts.labels > 0).sum(axis=1)
-        parts.settle(alone, np.full(len(alone), int(varied.argmax()), dtype=np.int64))
+        parts.settle(alone, np.full(len(alone), int((parts.labels > 0).sum(axis=1).argmax()), dtype=np.int64))
         return 0
     if way == "stay" and before is not None:
         known = (before[alone] >= 0) & (before[alone] < parts.count)

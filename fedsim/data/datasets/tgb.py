@@ -45,8 +45,7 @@ class Tgb(Featureless):
         def read(folder: Path) -> Graph:
             return _read(folder / path.name, labels and folder / labels.name, self.message)
 
-        files = {file.name: "" for file in (path, labels) if file}
-        return prepared(path.parent, files, read, self.message)
+        return prepared(path.parent, {file.name: "" for file in (path, labels) if file}, read, self.message)
 
 
 def _read(path: Path, labels: Path | None, features: Sequence[str]) -> Graph:

@@ -66,8 +66,7 @@ class Raw:
         """Return what each of the graph's entries has.  Raises UserError where repeats of an edge differ."""
         given = torch.from_numpy(self.edges)
         pairs, which = torch.unique(given[0] * self.nodes + given[1], return_inverse=True)
-        numbers = torch.arange(len(which))
-        first = torch.full_like(pairs, len(which)).scatter_reduce_(0, which, numbers, "amin")
+        first = torch.full_like(pairs, len(which)).scatter_reduce_(0, which, torch.arange(len(which)), "amin")
         same, other = (places_of(ends, given[:, first], self.nodes) for ends in (edges, edges.flip(0)))
         place, found = first[torch.where(same >= 0, same, other)], {}
         for name, array in self.of_edges.items():

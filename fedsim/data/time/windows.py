@@ -97,8 +97,7 @@ def _features(graph: Graph, edges: Tensor, end: Tensor) -> Tensor:
 def by_degree(bins: Tensor, edges: Tensor, nodes: int) -> Tensor:
     """Return a one-hot code (N, F) of the last bound of `bins` (F,) that a node's number of edges reaches."""
     degree = torch.bincount(edges[1], minlength=nodes)
-    place = torch.searchsorted(bins.to(degree.device), degree, right=True) - 1
-    return F.one_hot(place, len(bins)).float()
+    return F.one_hot(torch.searchsorted(bins.to(degree.device), degree, right=True) - 1, len(bins)).float()
 
 
 def _differing(before: Graph, now: Graph) -> Tensor:

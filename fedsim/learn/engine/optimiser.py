@@ -126,9 +126,7 @@ Optimiser: TypeAlias = "Adam | SGD | TorchOptimiser"
 
 def build(name: str, lr: float, weight_decay: float, momentum: float) -> Optimiser:
     """Return the optimiser that a scenario's `training` section names."""
-    if name == "adam":
-        return Adam(lr, weight_decay)
-    return SGD(lr, weight_decay, momentum)
+    return Adam(lr, weight_decay) if name == "adam" else SGD(lr, weight_decay, momentum)
 
 
 def over_steps(optimiser: Optimiser, schedule: Schedule, steps: int) -> list[Optimiser]:

@@ -128,24 +128,20 @@ def check(scene: Scene, metrics: Mapping[str, Metric]) -> None:
     for name, metric in metrics.items():
         if not {*metric.of} & {*scene.task.judges}:
             predicts = f"which {type(scene.task).__name__} does not predict"
-            _refuse("metrics", f"{name!r} scores {' and '.join(metric.of)}, {predicts}")
+            raise ScenarioError.at("measure.metrics", f"{name!r} scores {' and '.join(metric.of)}, {predicts}")
     first_metric = next(iter(metrics))
     if metrics[first_metric].lower_is_better:
         better = ", ".join(name for name in metrics if not metrics[name].lower_is_better) or "r2"
         rule = "summaries, targets and comparisons take the first metric for a score that is better when higher"
-        _refuse("metrics", f"{first_metric!r} is an error, and {rule}: put {better} before it")
+        raise ScenarioError.at("measure.metrics", f"{first_metric!r} is an error, and {rule}: put {better} before it")
     for name, split in scene.splits.items():
         if why := split.refuse(scene):
-            _refuse("splits", f"{name!r} {why}")
+            raise ScenarioError.at("measure.splits", f"{name!r} {why}")
     name, first = next(iter(scene.splits.items()))
     if not first.per_client:
-        _refuse("splits", f"{name!r} {FIRST}")
+        raise ScenarioError.at("measure.splits", f"{name!r} {FIRST}")
     if not scene.has_client_split:
-        _refuse("splits", f"{name!r} cannot be the only split; add 'test' or 'val'")
+        raise ScenarioError.at("measure.splits", f"{name!r} cannot be the only split; add 'test' or 'val'")
     if scene.heuristics and not any(split.same_pairs for split in scene.splits.values()):
-        advice = "add 'all_pairs' to measure.splits, or leave it out"
-        _refuse("heuristics", f"{scene.heuristics[0]!r} scores pairs that are the same for every run; {advice}")
-
-
-def _refuse(key: str, message: str) -> None:
-    raise ScenarioError.at(f"measure.{key}", message)
+        what = f"{scene.heuristics[0]!r} scores pairs that are the same for every run"
+        raise ScenarioError.at("measure.heuristics", f"{what}; add 'all_pairs' to measure.splits, or leave it out")

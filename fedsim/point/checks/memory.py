@@ -116,10 +116,9 @@ def _drawn(key: str, part: Part) -> Iterator[Need]:
     options = part.options
     nodes, features = _count(options, "nodes", 1000), _count(options, "features", 32)
     snapshots = _count(options, "snapshots", 10) if part.name == "drifting" else 1
-    size = nodes * features * snapshots * FLOAT
     what = f"{nodes:,} nodes of {features:,} features" + (f" in {snapshots:,} snapshots" if snapshots > 1 else "")
     largest = max({"nodes": nodes, "features": features, "snapshots": snapshots}.items(), key=lambda one: one[1])
-    yield Need(f"{key}.{largest[0]}", f"{largest[1]:,}", size, what)
+    yield Need(f"{key}.{largest[0]}", f"{largest[1]:,}", nodes * features * snapshots * FLOAT, what)
     classes = _count(options, "classes", 2)
     yield Need(f"{key}.classes", f"{classes:,}", classes * features * FLOAT, "the classes' means")
     degree = options.get("degree", 8.0)

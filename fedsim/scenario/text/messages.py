@@ -80,9 +80,7 @@ def sentence(
 
 def no_such_key(word: str, siblings: Sequence[str], elsewhere: Sequence[str]) -> str:
     """Return a hint for an unknown key: the places with a key of that name, or else the valid keys."""
-    if elsewhere:
-        return f"; did you mean {' or '.join(elsewhere)}?"
-    return did_you_mean(word, siblings)
+    return f"; did you mean {' or '.join(elsewhere)}?" if elsewhere else did_you_mean(word, siblings)
 
 
 def several(key: str, values: Sequence[Any]) -> str:
