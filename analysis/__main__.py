@@ -51,14 +51,9 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
     `prog` is the command as its help shows it.
     """
     terminal.prepare()
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        usage=f"{prog} RESULTS... [--out DIR] | RESULTS... --trace | --compare RESULTS RESULTS [--all | --errors]",
-        description="Write a report of finished runs: one HTML page, figures (SVG, PDF) and tables (CSV).",
-        epilog=EXAMPLES.format(prog=prog),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    usage = f"{prog} RESULTS... [--out DIR] | RESULTS... --trace | --compare RESULTS RESULTS [--all | --errors]"
+    about = "Write a report of finished runs: one HTML page, figures (SVG, PDF) and tables (CSV)."
+    parser = terminal.parser(prog, about, EXAMPLES.format(prog=prog), usage)
     parser.add_argument(
         "results", nargs="*", type=Path, metavar="RESULTS", help="a folder of results: runs/sparse_clients"
     )

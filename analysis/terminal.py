@@ -4,6 +4,7 @@ A table never loses a column or a digit: labels are folded, and if even that is 
 What it does not model: characters of double width.
 """
 
+import argparse
 import codecs
 import io
 import os
@@ -35,6 +36,12 @@ def prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=HANDLER)
+
+
+def parser(prog: str, description: str, examples: str, usage: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of a command, which takes no shortened options, and whose help ends with the examples."""
+    plain = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(prog, usage, description, examples, formatter_class=plain, allow_abbrev=False)
 
 
 def console(stderr: bool = False) -> Console:

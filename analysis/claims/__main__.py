@@ -36,13 +36,8 @@ exit codes:
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis.claims") -> int:
     """List, rerun or write; return the exit code."""
     terminal.prepare()
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        description="The measured numbers of README and of the documents.",
-        epilog=EXAMPLES.format(prog=prog),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    about = "The measured numbers of README and of the documents."
+    parser = terminal.parser(prog, about, EXAMPLES.format(prog=prog))
     parser.add_argument("prefix", nargs="?", default="", help="list the claims whose names begin so")
     parser.add_argument("--rerun", metavar="NAME", help="run a claim's command and compare")
     parser.add_argument("--out", type=Path, metavar="DIR", help="with --rerun: its runs (default: runs/claims/NAME)")

@@ -95,14 +95,14 @@ def differences(own: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 def judged(claim: Claim, found: Interval) -> Outcome:
     """Return whether the recorded value holds."""
     slack = 0.5 * 10.0**-claim.decimals + 1e-9  # of rounding
+    mean = f"{found.mean:.{claim.decimals}f}"
     if not math.isnan(found.low):
-        held = found.low - slack <= claim.value <= found.high + slack
-        return Outcome(found, held, f"recorded {claim.text}, rerun {shown(found, claim.decimals)}")
-    if claim.low is not None and claim.high is not None:
-        held = claim.low - slack <= found.mean <= claim.high + slack
-        return Outcome(found, held, f"recorded {claim.text}, rerun {found.mean:.{claim.decimals}f}, of few units")
-    held = abs(found.mean - claim.value) <= slack
-    return Outcome(found, held, f"recorded {claim.text}, rerun {found.mean:.{claim.decimals}f}, no interval of either")
+        held, said = found.low - slack <= claim.value <= found.high + slack, shown(found, claim.decimals)
+    elif claim.low is not None and claim.high is not None:
+        held, said = claim.low - slack <= found.mean <= claim.high + slack, f"{mean}, of few units"
+    else:
+        held, said = abs(found.mean - claim.value) <= slack, f"{mean}, no interval of either"
+    return Outcome(found, held, f"recorded {claim.text}, rerun {said}")
 
 
 def shown(found: Interval, decimals: int) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from analysis import terminal
 from fedsim.calibrate.fit import DOWN, RTT, UP
 from fedsim.core import table, units
 from fedsim.core.arrays import Floats
@@ -41,14 +42,8 @@ PLACES = {"rtt_ms": (RTT, 1e-3), "uplink_mbps": (UP, 1e6), "downlink_mbps": (DOW
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m fedsim.calibrate",
-        usage="python -m fedsim.calibrate RUN|CSV --out clients.csv [options]",
-        description="Fit a table of clients to the transfers and the work of a run.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    prog, about = "python -m fedsim.calibrate", "Fit a table of clients to the transfers and the work of a run."
+    parser = terminal.parser(prog, about, EXAMPLES, f"{prog} RUN|CSV --out clients.csv [options]")
     add = parser.add_argument
     add("run", type=Path, metavar="RUN|CSV", help="a folder of results or of one run, or a CSV of transfers")
     add("--out", type=Path, required=True, metavar="TABLE", help="the table; the scenario gets the same name, .yaml")

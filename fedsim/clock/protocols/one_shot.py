@@ -47,7 +47,7 @@ class _Asked:
     def ask(self, client: int) -> None:
         """Ask a client."""
         self.under_way[client] = ask = self.world.server.ask(client, self.step)
-        ask.callbacks.append(self._ended.put)
+        ask.callbacks.append(self._put)
 
     def take(self) -> Request:
         """Return the ask that has ended."""
@@ -60,6 +60,9 @@ class _Asked:
         for ask in self.under_way.values():
             self.world.server.close(ask)
         self.under_way = {}
+
+    def _put(self, ask: simpy.Event) -> None:
+        self._ended.put(ask)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -164,12 +164,11 @@ def codecs(scenario: Scenario, shares_only: bool = False) -> dict[str, Codec | N
     built: dict[str, Codec | None] = {
         way: None if part is None else find.build("codec", part, f"network.codec.{way}") for way, part in given.items()
     }
-    if given["down"] and (down := built["down"]) and not down.downwards:
-        message = f"{given['down'].name!r} keeps only some entries of a difference, and a download is a whole model; "
-        raise ScenarioError.at("network.codec.down", f"{message}take half, bfloat16 or int8")
-    if shares_only and given["up"] and (up := built["up"]) and not up.downwards:
-        message = f"{given['up'].name!r} keeps only some entries of a difference, and peers send whole models; "
-        raise ScenarioError.at("network.codec.up", f"{message}take half, bfloat16 or int8")
+    whole = {"down": "a download is a whole model", "up": "peers send whole models" if shares_only else ""}
+    for way, why in whole.items():
+        if (part := given[way]) and (codec := built[way]) and why and not codec.downwards:
+            message = f"{part.name!r} keeps only some entries of a difference, and {why}"
+            raise ScenarioError.at(f"network.codec.{way}", f"{message}; take half, bfloat16 or int8")
     if shares_only and given["down"]:
         raise ScenarioError.at("network.codec.down", "peers have no downloads; write it as network.codec.up")
     return built
