@@ -139,8 +139,7 @@ class GLFC(prototypes.Introducing, FedAvg):
         held = state["proxies"]
         if held is None or not len(held["y"]):
             return state
-        graph = inversion.nodes(held["x"])
-        said = self.task.forward(tree.stack([state["model"]]), graph).argmax(1)
+        said = self.task.forward(tree.stack([state["model"]]), inversion.nodes(held["x"])).argmax(1)
         score = float((said == held["y"]).float().mean())
         if score < state["score"]:
             return state

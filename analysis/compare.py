@@ -159,11 +159,10 @@ def _key(row: Mapping[str, Any]) -> Key:
 
 def _pair(one: Path, other: Path, key: Key, a: Mapping[str, Any], b: Mapping[str, Any]) -> Pair:
     both = [{**dict(flat(scenario)), **versions} for scenario, versions in map(read_scenario, (one, other))]
-    keys = [key for key in dict.fromkeys([*both[0], *both[1]]) if key not in NAMES]
     settings = {
         key: (str(both[0].get(key, NONE)), str(both[1].get(key, NONE)))
-        for key in keys
-        if both[0].get(key) != both[1].get(key)
+        for key in dict.fromkeys([*both[0], *both[1]])
+        if key not in NAMES and both[0].get(key) != both[1].get(key)
     }
     first, second = tables(one), tables(other)
     differing = tuple(name for name in TABLES if not first[name].equals(second[name]))

@@ -151,8 +151,7 @@ class FedEgo(FedAvg):
         centres = data["train"].nonzero().squeeze(1)
         order = torch.randperm(len(centres), generator=generator).to(centres.device)
         chosen = egos.sampled(data, centres[order], self.fanout, generator)
-        h = self.net.reduced(tree.stack([model["reduction"]]), data)
-        x = egos.mashed(h, chosen, self.batch)
+        x = egos.mashed(self.net.reduced(tree.stack([model["reduction"]]), data), chosen, self.batch)
         if self.sigma:
             x = x + self.sigma * torch.randn(x.shape, generator=generator).to(x.device)
         labels = F.one_hot(torch.where(data["train"], data["y"], 0), self.task.classes)

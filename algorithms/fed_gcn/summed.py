@@ -38,8 +38,7 @@ class SummedGCN(GCN):
     def flops(self, graph: Graph, classes: int) -> float:
         """Return the operations of one forward pass, the first layer's without its edges."""
         first = self.widths(graph["x"].shape[1], classes)[1]
-        edges = graph["edges"].shape[1] + len(graph["y"])
-        return super().flops(graph, classes) - 2.0 * edges * first
+        return super().flops(graph, classes) - 2.0 * (graph["edges"].shape[1] + len(graph["y"])) * first
 
 
 def weighed(rows: Tensor, degree: Tensor, norm: Norm, end: str) -> Tensor:

@@ -101,8 +101,7 @@ def unmended(graph: Graph) -> Graph:
 def flops(task: Task, graph: Graph, share: float, most: int) -> float:
     """Return the operations of a training step on a mended graph of the expected size."""
     nodes, edges = len(graph["y"]), graph["edges"].shape[1]
-    hidden = int(share * int(graph["val"].sum()))
-    new = min(most * nodes, edges * hidden / max(1, nodes))
+    new = min(most * nodes, edges * int(share * int(graph["val"].sum())) / max(1, nodes))
     nonzeros, total = layout.of(graph).nonzeros + new * task.features, 0.0
     for inputs, outputs in pairwise(task.model.widths(task.features, task.outputs)):
         sizes = nodes + new, edges + 2 * new, nonzeros  # on average, hence not whole

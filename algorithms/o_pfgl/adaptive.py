@@ -37,8 +37,7 @@ def homophily(graph: Graph, classes: int) -> Tensor:
     """Return H (C,)."""
     first = known(graph, classes)
     around = ops.propagate(first, graph, "sum")
-    share = (around * first).sum(1) / around.sum(1).clamp(min=1)
-    return share @ first
+    return ((around * first).sum(1) / around.sum(1).clamp(min=1)) @ first
 
 
 @torch.no_grad()

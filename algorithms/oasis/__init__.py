@@ -168,8 +168,7 @@ class Oasis(Generating):
 
     def effort(self, job: Job) -> float:
         """Count the generator's steps and the teacher's against the model's."""
-        n = self.trains_on(job.data)
-        if not n:
+        if not self.trains_on(job.data):
             return 0.0
         teacher = self.teacher.flops(proxy.labelled(job.data)) * self.taken / self.local_steps
         return super().effort(job) + teacher / self.task.flops(job.data)

@@ -57,8 +57,7 @@ class Teacher:
         total = F.cross_entropy(logits, data["y"])
         total = total + F.mse_loss(e, h.detach()) + self.eta * F.mse_loss(h, e.detach())
         total = total + self.lambda_o * overlap(codes)
-        q = h + (e - h).detach()
-        total = total + self.lambda_c * self.consistency(params, q, data, given)
+        total = total + self.lambda_c * self.consistency(params, h + (e - h).detach(), data, given)
         return total.unsqueeze(0)
 
     def consistency(self, params: Any, q: Tensor, data: Graph, given: dict[str, Tensor]) -> Tensor:

@@ -58,11 +58,6 @@ def wasted_bytes(booked: pd.DataFrame, points: pd.DataFrame, by: list[str]) -> p
     return over_replicates(parts.assign(wasted=parts[causes].sum(axis=1)), by, [*causes, "wasted"])
 
 
-def forgetting_matrices(cells: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return mean A[i][j] over runs: `by`, learned (i + 1), tested (j + 1), value, value_sd, n; no empty cells."""
-    return over_replicates(cells, [*by, "learned", "tested"], ["value"]) if len(cells) else cells
-
-
 def mean_parts(
     rows: pd.DataFrame, points: pd.DataFrame, by: list[str], part: str, bar: Sequence[str] = ()
 ) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from analysis.axes import condition_of, conditions
 from analysis.charts import axis_charts, totals
 from analysis.charts.heat_maps import forgetting_matrix
 from analysis.charts.score_curves import score_against
-from analysis.measures import robustness, tables
+from analysis.measures import robustness
 from analysis.measures.budgets import is_chosen
 from analysis.measures.held_out import held_out, held_out_section
 from analysis.report import sections
@@ -97,7 +97,8 @@ def recovery_part(m: ReportContext) -> str:
 
 def forgetting(m: ReportContext) -> str:
     """Return the scores on each period as periods are learned; "" if there is only one period."""
-    cells = tables.forgetting_matrices(m.kept.forgetting, m.by)
+    kept = m.kept.forgetting  # mean A[i][j] over runs: learned (i + 1), tested (j + 1); no empty cells
+    cells = over_replicates(kept, [*m.by, "learned", "tested"], ["value"]) if len(kept) else kept
     m.save("forgetting", cells)
     if cells.empty or cells["learned"].max() < 2:
         return ""

@@ -90,7 +90,6 @@ def counted(runs: pd.DataFrame) -> str:
     outer = replicates(runs.columns)[:-1]
     seeds = runs["seed"].nunique()
     parts = [many(runs[axis].nunique(), NAMES.get(short(axis), ".".join(axis.split(".")[-2:]))) for axis in outer]
-    whole = seeds * math.prod(runs[axis].nunique() for axis in outer)
-    if whole != len(runs):
+    if seeds * math.prod(runs[axis].nunique() for axis in outer) != len(runs):
         return ", ".join([*parts, many(len(runs), "run")])
     return " x ".join([*parts, many(seeds, "seed")])

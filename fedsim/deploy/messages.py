@@ -76,8 +76,7 @@ def pack(message: Question | Response) -> bytes:
 def unpack(kind: type[T], data: bytes) -> T:
     """Return a question or a response from its bytes.  Raises ValueError for other bytes."""
     tree: Any = wire.decode(data)
-    names = [field.name for field in fields(kind)]
-    if not isinstance(tree, dict) or sorted(tree) != sorted(names):
+    if not isinstance(tree, dict) or sorted(tree) != sorted(field.name for field in fields(kind)):
         raise ValueError(f"not a {kind.__name__.lower()} of this version of fedsim")
     return kind(**tree)
 

@@ -46,8 +46,7 @@ class Tifl(Sampler):
         if len(fresh := free[unknown[free]]):
             return _some(fresh, count, rng)
         seconds = seen.mean_seconds()
-        limit = math.inf if self.timeout is None else self.timeout
-        kept = np.flatnonzero(seconds <= limit)
+        kept = np.flatnonzero(seconds <= (math.inf if self.timeout is None else self.timeout))
         if not len(kept):
             if unknown.any():
                 return free[:0]  # they are offline or at work

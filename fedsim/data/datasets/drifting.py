@@ -94,8 +94,7 @@ def _without(values: Ints, known: Ints) -> Ints:
     """Return the values that are not among the known ones, which are sorted."""
     if not len(known):
         return values
-    at = np.minimum(np.searchsorted(known, values), len(known) - 1)
-    others: Ints = values[known[at] != values]
+    others: Ints = values[known[np.minimum(np.searchsorted(known, values), len(known) - 1)] != values]
     return others
 
 

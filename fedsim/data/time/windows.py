@@ -84,8 +84,7 @@ def _born(graph: Graph, first: Tensor, bounds: Tensor) -> Tensor:
     count = len(bounds) - 1
     if "born" in graph:
         return (torch.searchsorted(bounds, graph["born"], right=True) - 1).clamp(0, count)
-    never = torch.full((len(graph["y"]),), count)
-    return never.scatter_reduce(0, graph["edges"][0], first, "amin")
+    return torch.full((len(graph["y"]),), count).scatter_reduce(0, graph["edges"][0], first, "amin")
 
 
 def _features(graph: Graph, edges: Tensor, end: Tensor) -> Tensor:

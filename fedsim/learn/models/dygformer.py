@@ -95,8 +95,7 @@ class DyGFormer(PairModel):
         if torch.is_grad_enabled():
             return self._judged(params, graph, graph["pairs"], graph["moments"])
         pairs, moments = (torch.split(graph[key], BLOCK, dim=-1) for key in ("pairs", "moments"))
-        blocks = zip(pairs, moments, strict=True)
-        return torch.cat([self._judged(params, graph, *block) for block in blocks])
+        return torch.cat([self._judged(params, graph, *block) for block in zip(pairs, moments, strict=True)])
 
     def _judged(self, params: Parameters, graph: Graph, pairs: Tensor, moments: Tensor) -> Tensor:
         places = histories.before(graph, pairs, moments, self.length)

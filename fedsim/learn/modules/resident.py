@@ -75,8 +75,7 @@ class Resident:
         """Return the trainable parameters of a module that is built with this seed."""
         if seed == self.first_seed:
             return self._first
-        module = self._built(seed)
-        return {name: p.detach() for name, p in module.named_parameters() if name in self.trained}
+        return {name: p.detach() for name, p in self._built(seed).named_parameters() if name in self.trained}
 
     def lend(self) -> Tensors:
         """Return the trained parameters, each with a client axis of one, for the training of a job."""

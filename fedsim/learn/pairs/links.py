@@ -49,8 +49,7 @@ def negatives(links: Links, seeds: Tensor, times: int = 1) -> Tensor:
     room = links.free.counts[client]
     drawn = ops.words(seeds[client], place) >> 1 & 2**62 - 1
     numbers = links.free.pick(drawn % room.clamp(min=1), client)
-    rows = links.first[client] + torch.where(room > 0, pairs_of(numbers), 0)
-    return links.members[rows]
+    return links.members[links.first[client] + torch.where(room > 0, pairs_of(numbers), 0)]
 
 
 def scores(first: Tensor, other: Tensor) -> Tensor:

@@ -170,8 +170,7 @@ class Scoring:
             seen = np.zeros_like(periods)
             np.maximum.at(seen, which, pairs["seen"])
             server = {"client": np.full_like(periods, SERVER), "period": periods, "seen": seen}
-            period_of = torch.from_numpy(which).to(owner.device)[owner]
-            tests.append((period_of, server, self._together))
+            tests.append((torch.from_numpy(which).to(owner.device)[owner], server, self._together))
         for owner_of, owners, metrics in tests:
             count = len(owners["client"])
             scores = self._task.scores(prediction.output, prediction.graph, rows, owner_of, count, metrics)

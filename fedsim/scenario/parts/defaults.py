@@ -58,9 +58,7 @@ def plain(value: Any) -> Any:
     """Return a value with lists in place of tuples, as in YAML."""
     if isinstance(value, list | tuple):
         return [plain(inner) for inner in value]
-    if isinstance(value, dict):
-        return {key: plain(inner) for key, inner in value.items()}
-    return value
+    return {key: plain(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
 def same(first: Any, second: Any) -> bool:
