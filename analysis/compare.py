@@ -111,9 +111,8 @@ def _block(pair: Pair, everywhere: Mapping[str, Any], same: Mapping[str, Any], w
 def _ranges(pairs: Sequence[Pair]) -> Iterator[str]:
     """Yield, for several pairs, the mean and range of each number's difference."""
     for name, title in SHOWN.items() if len(pairs) > 1 else ():
-        changes = [
-            other - one for one, other in (pair.numbers[name] for pair in pairs) if one == one and other == other
-        ]
+        numbers = [pair.numbers[name] for pair in pairs]
+        changes = [other - one for one, other in numbers if one == one and other == other]
         if any(changes):
             mean = f"{fmean(changes):+.4g} on average"
             yield f"  {title}: {mean}, from {min(changes):+.4g} to {max(changes):+.4g}"

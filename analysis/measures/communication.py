@@ -107,9 +107,8 @@ def wasted_parts(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     rows = rows[rows["fate"] != "delivered"]
     causes = rows["fate"].map({fate: cause for cause, fates in CAUSES.items() for fate in fates})
     sums = rows[by].assign(cause=causes, wasted=rows["wasted"]).groupby([*by, "cause"], sort=False)["wasted"].sum()
-    return (
-        sums.unstack(fill_value=0).reindex(columns=list(CAUSES), fill_value=0).reset_index().rename_axis(columns=None)
-    )
+    parts = sums.unstack(fill_value=0).reindex(columns=list(CAUSES), fill_value=0)
+    return parts.reset_index().rename_axis(columns=None)
 
 
 def by_client(transfers: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:

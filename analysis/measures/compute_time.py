@@ -22,7 +22,7 @@ def compute_seconds(spans: pd.DataFrame, updates: pd.DataFrame) -> dict[str, flo
 
     None if there is no such span, or no update that folded anything.
     """
-    seconds, client = spans["end"].to_numpy(float) - spans["start"].to_numpy(float), spans["client"].to_numpy()
+    seconds, client = (spans["end"] - spans["start"]).to_numpy(float), spans["client"].to_numpy()
     train, serve = ((spans["what"] == what).to_numpy(bool) for what in ("train", "serve"))
     jobs, served = seconds[train & (client >= 0)], seconds[serve & (client < 0)]
     folded = int(((updates["folded"] > 0) & ~updates["step"].isin(MASKING)).sum())

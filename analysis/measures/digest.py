@@ -148,9 +148,8 @@ def _together(frames: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
 
 def _rows(batch: Mapping[int, PointTables], transfers: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return what is kept of a batch, each frame with a column `place`."""
-    scores, over_all = (
-        _together({place: tables.scored[name] for place, tables in batch.items()}) for name in ("scores", "tested")
-    )
+    scores = _together({place: tables.scored["scores"] for place, tables in batch.items()})
+    over_all = _together({place: tables.scored["tested"] for place, tables in batch.items()})
     known = met(scores)
     points = scored(known, over_periods(over_all, PLACE), PLACE)
     curves = [

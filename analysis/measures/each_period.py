@@ -12,7 +12,7 @@ before the next one arrives.
 import pandas as pd
 
 from analysis.measures.communication import moved_by
-from analysis.measures.forgetting import of_clients, pooled, usable
+from analysis.measures.forgetting import MOMENT, of_clients, pooled, usable
 from analysis.measures.frontier import Reached, scored
 
 
@@ -34,11 +34,9 @@ def each_period(
     rows = usable(scores, model, metric, split)
     own = of_clients(rows)
     whose = own[["client", "period"]].drop_duplicates()
-    began = arrivals.assign(moved=moved_by(transfers, arrivals["time"]))[["client", "period", "time", "moved"]]
+    began = arrivals.assign(moved=moved_by(transfers, arrivals["time"]))
     starts = whose.merge(began, on=["client", "period"], how="left").groupby("period")[["time", "moved"]].mean()
-    tested = pooled(rows, ["time", "version", "period"]).merge(
-        own.groupby(["time", "version", "period"], as_index=False)["client"].nunique(), on=["time", "version", "period"]
-    )
+    tested = pooled(rows, MOMENT).merge(own.groupby(MOMENT, as_index=False)["client"].nunique(), on=MOMENT)
     everybody = tested["period"].map(whose.groupby("period").size())
     counted = tested[tested["client"] == everybody].sort_values(["time", "version"])
     counted["at_first"] = (counted.groupby("period").cumcount() == 0).astype(float)

@@ -52,5 +52,5 @@ def held_out_section(frame: pd.DataFrame, axes: list[str], score: str) -> str:
     """Return the part of the page (see `held_out`)."""
     columns = [("n", whole("n")), *((heading, figure(name, PERCENT)) for name, (heading, _, _) in SCORES.items())]
     columns += [(heading, figure(name, BYTES)) for name, heading in COST.items()]
-    rows = figures_table(frame, [*axes, "algorithm"], columns, "held_out", "held_out", score=score)
+    rows = figures_table(frame, [*axes, "algorithm"], columns, "held_out", score=score)
     return part("held_out", "Own and held-out nodes", rows)

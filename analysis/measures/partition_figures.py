@@ -76,4 +76,4 @@ def partitions_section(frame: pd.DataFrame, axes: list[str], drawing: str) -> st
     by = [*axes, "algorithm"]
     means = frame.groupby(by, sort=False, dropna=False)[["owners", *SHARES]].mean().reset_index()
     columns = [("owners", plain("owners", COUNT)), *((head, plain(name, PERCENT)) for name, head in SHARES.items())]
-    return part("partitions", "Partitions", drawing, figures_table(means, by, columns, "partitions", "partitions"))
+    return part("partitions", "Partitions", drawing, figures_table(means, by, columns, "partitions"))

@@ -73,9 +73,8 @@ def mean_parts(
     totals = pd.DataFrame({
         "total": wholes.sum(), "total_sd": wholes.std(ddof=1), "total_min": wholes.min(), "total_max": wholes.max(),
     })  # fmt: skip
-    sums = (
-        rows.groupby([*whole, part], sort=False)["bytes"].sum().reset_index().join(runs, on=by).join(totals, on=whole)
-    )
+    sums = rows.groupby([*whole, part], sort=False)["bytes"].sum().reset_index()
+    sums = sums.join(runs, on=by).join(totals, on=whole)
     return sums.assign(bytes=sums["bytes"] / sums["n"], total=sums["total"] / sums["n"])
 
 

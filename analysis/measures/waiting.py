@@ -82,5 +82,5 @@ def waited(frame: pd.DataFrame, axes: list[str]) -> dict[str, Any]:
 def waiting_section(frame: pd.DataFrame, axes: list[str], drawing: str) -> str:
     """Return the part of the page with its drawing (see waiting)."""
     columns = [(head, figure(name, SECONDS)) for name, head in COLUMNS.items()]
-    rows = figures_table(frame, [*axes, "algorithm"], columns, "waiting", "waiting")
+    rows = figures_table(frame, [*axes, "algorithm"], columns, "waiting")
     return part("waiting", "Waiting for the slowest", drawing, rows)

@@ -82,9 +82,8 @@ def _mixed(alike: Sequence[Given], names: Mapping[tuple[str, str], str]) -> bool
 
 
 def _label(one: Given, differing: Sequence[str]) -> str:
-    options = [
-        one.options[key] if key == NAME else f"{key} {one.options[key]}" for key in differing if key in one.options
-    ]
+    known = [(key, one.options[key]) for key in differing if key in one.options]
+    options = [value if key == NAME else f"{key} {value}" for key, value in known]
     return f"{one.title} ({', '.join(options)})" if options else one.title
 
 
@@ -95,9 +94,8 @@ def _options(scenario: Mapping[str, Any]) -> dict[str, str]:
         return {NAME: part}
     if not isinstance(part, dict):
         return {}
-    return {
-        str(key): _text(value) for key, value in {**part, **(part.get("options") or {})}.items() if key != "options"
-    }
+    given = {**part, **(part.get("options") or {})}
+    return {str(key): _text(value) for key, value in given.items() if key != "options"}
 
 
 def _text(value: Any) -> str:

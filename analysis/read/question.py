@@ -72,6 +72,6 @@ def _described(given: str) -> str:
 def _in_a_row(seeds: Sequence[str]) -> str:
     """Return "0 to 4" for consecutive seeds, otherwise all of them, or their number if there are many."""
     whole = [int(seed) for seed in seeds if seed.isdigit()]
-    if len(seeds) > 2 and whole == list(range(whole[0] if whole else 0, (whole[0] if whole else 0) + len(seeds))):
+    if len(whole) == len(seeds) > 2 and whole == list(range(whole[0], whole[0] + len(seeds))):
         return f"{seeds[0]} to {seeds[-1]}"
     return ", ".join(seeds) if len(seeds) <= 10 else f"{seeds[0]} to {seeds[-1]} ({len(seeds)} of them)"

@@ -127,4 +127,4 @@ def _table(frame: pd.DataFrame, repeats: list[str], score: str) -> str:
         ("next", lambda row: text(row["next"] or MISSING)),
         (score, plain("next_score", PERCENT)),
     ]
-    return figures_table(frame, axes, columns, "budgets", "budgets", repeats=" ".join(repeats))
+    return figures_table(frame, axes, columns, "budgets", repeats=" ".join(repeats))

@@ -88,7 +88,7 @@ def _table(frame: pd.DataFrame, axes: list[str]) -> str:
         columns += [(name, plain(quantity, units)), (f"{name}, low to high", _range(quantity, units))]
         columns += [(f"{name}, {payer}", plain(f"{quantity}_{payer}", units)) for payer in PAYERS]
         columns += [(f"{name} to target", plain(f"{quantity}_to_target", units))] if quantity == "joules" else []
-    return figures_table(frame, [*axes, "algorithm"], columns, "costs", "costs")
+    return figures_table(frame, [*axes, "algorithm"], columns, "costs")
 
 
 def _range(quantity: str, units: Units) -> Maker:

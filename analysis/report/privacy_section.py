@@ -78,7 +78,7 @@ def _table(frame: pd.DataFrame, axes: list[str], score: str) -> str:
     columns = [(score, figure("score", PERCENT)), ("epsilon", _epsilon)]
     columns += [(head, figure(name, BYTES)) for head, name in payload.items()]
     columns += [("masking, share", plain("masking_share", PERCENT)), ("time", figure("sim_seconds", SECONDS))]
-    return figures_table(frame, [*axes, "algorithm"], columns, "privacy", "privacy", no_bound=NO_BOUND)
+    return figures_table(frame, [*axes, "algorithm"], columns, "privacy", no_bound=NO_BOUND)
 
 
 def _epsilon(row: "pd.Series[Any]") -> Cell:

@@ -44,7 +44,7 @@ def met_curve(m: ReportContext) -> str:
     if known.empty or known["periods"].max() <= 1:
         return ""
     means = mean_curves(known, m.by, "time", "met")
-    return m.drawn("met_time", score_against(means, "time", m.axes, m.score, m.target, met=True, clock=m.clock))
+    return m.drawn("met_time", score_against(means, "time", m.axes, m.score, None, met=True, clock=m.clock))
 
 
 def cost(m: ReportContext) -> str:

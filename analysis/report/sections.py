@@ -109,7 +109,7 @@ def summary(means: pd.DataFrame, axes: list[str], score: str) -> str:
     columns += [(head, figure(name, units)) for head, name, units in COLUMNS]
     facts = {"several": means["n"].max() > 1, "shares": joined([*shares])}
     by = [*axes, "algorithm"]
-    return part("summary", "All figures", figures_table(means, by, columns, "summary", "summary", **facts))
+    return part("summary", "All figures", figures_table(means, by, columns, "summary", **facts))
 
 
 def losses(means: pd.DataFrame, axes: list[str]) -> str:
@@ -153,15 +153,15 @@ def transfer_times(frame: pd.DataFrame, axes: list[str]) -> str:
     columns = [("transfers", plain("transfers", COUNT))]
     columns += [(head, plain(column, SECONDS)) for head, column in lengths.items()]
     by = [*axes, "algorithm", "direction"]
-    return part("times", "Transfer times", figures_table(frame, by, columns, "transfer_times", "transfer_times"))
+    return part("times", "Transfer times", figures_table(frame, by, columns, "transfer_times"))
 
 
 def periods(means: pd.DataFrame, axes: list[str], score: str) -> str:
     """Return a table of the updates per period, prequential and the score (see tables.means)."""
     settle = ["updates_per_period", "prequential", "score"]
     columns = [("updates per period", figure(settle[0], COUNT))]
-    columns += [(head, figure(name, PERCENT)) for head, name in (("prequential", "prequential"), (score, "score"))]
-    return figures_table(means, [*axes, "algorithm"], columns, "periods", "periods", settle)
+    columns += [("prequential", figure("prequential", PERCENT)), (score, figure("score", PERCENT))]
+    return figures_table(means, [*axes, "algorithm"], columns, "periods", settle=settle)
 
 
 def compute_time(frame: pd.DataFrame, axes: list[str]) -> str:
@@ -169,6 +169,4 @@ def compute_time(frame: pd.DataFrame, axes: list[str]) -> str:
     columns = [("rank", whole("rank")), ("algorithm", lambda row: placed(row, ["algorithm"])[0]), ("n", whole("n"))]
     columns += [(head, figure(column, SECONDS)) for head, column in COMPUTING.items()]
     settle = [*COMPUTING.values()][:4]
-    return part(
-        "computing", "Computing time", figures_table(frame, axes, columns, "compute_time", "compute_time", settle)
-    )
+    return part("computing", "Computing time", figures_table(frame, axes, columns, "compute_time", settle=settle))

@@ -68,7 +68,7 @@ def staleness_part(frame: pd.DataFrame, axes: list[str]) -> str:
         return ""
     names = [name for _, name in BANDS]
     columns = [(name, _share(name)) for name in names]
-    rows = figures_table(frame, [*axes, "algorithm"], columns, "staleness", "staleness", names)
+    rows = figures_table(frame, [*axes, "algorithm"], columns, "staleness", settle=names)
     return part("staleness", "How stale uploads were", rows)
 
 

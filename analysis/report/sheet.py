@@ -27,13 +27,13 @@ def part(name: str, title: str, *parts: str) -> str:
 
 
 def figures_table(
-    frame: pd.DataFrame, by: Sequence[str], columns: Sequence[tuple[str, Maker]], full: str, noted: str,
+    frame: pd.DataFrame, by: Sequence[str], columns: Sequence[tuple[str, Maker]], full: str, noted: str = "",
     settle: Sequence[str] = (), **facts: Any,
 ) -> str:  # fmt: skip
     """Return a table with a row for each of the frame's: where it was run (`by`), then `columns`, heads and cells.
 
-    The note is the block `noted` of templates/notes.jinja, which states `facts`. Rows are shown at one value of each
-    axis along which none of the figures `settle` changes. For `full` see `sheet`.
+    The note is the block `noted` (that of the name `full` if not given) of templates/notes.jinja, which states `facts`.
+    Rows are shown at one value of each axis along which none of the figures `settle` changes. For `full` see `sheet`.
     """
     same = ""
     if settle:
@@ -43,7 +43,7 @@ def figures_table(
     heads = [*map(short, by), *(head for head, _ in columns)]
     rows = [placed(row, by) + [cell(row) for _, cell in columns] for _, row in frame.iterrows()]
     spread = spread_in_words(frame) if "n" in frame else ""
-    return sheet(heads, rows, full, len(by), note(noted, spread=spread, same=same, **facts))
+    return sheet(heads, rows, full, len(by), note(noted or full, spread=spread, same=same, **facts))
 
 
 def sheet(heads: Sequence[str], rows: Sequence[Sequence[Cell]], full: str, first: int, words: str = "") -> str:

@@ -35,9 +35,8 @@ def what_was_run(runs: Runs, finished: pd.DataFrame) -> str:
         cells = [[text(str(row[head]) or MISSING) for head in heads] for _, row in odd.iterrows()]
         parts += ["<h3>Runs that did not end well</h3>", table(heads, cells), paragraph(note("not_done"), "note")]
     for run, given in runs.scenarios.items():
-        parts.append(
-            f"<details><summary>Scenario {escape(run)}, as given</summary><pre>{escape(given)}</pre></details>"
-        )
+        summary = f"<summary>Scenario {escape(run)}, as given</summary>"
+        parts.append(f"<details>{summary}<pre>{escape(given)}</pre></details>")
     return section("run", "What was run", *parts)
 
 

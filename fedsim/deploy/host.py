@@ -107,9 +107,8 @@ class RealHost(ServerHost):
     def fetch(self, wanted: Mapping[int, Sequence[int]]) -> dict[tuple[int, int], dict[str, Any]]:
         """Return what clients remembered after these asks, by client and ask; nothing of those that are silent."""
         memories = {}
-        events = {
-            client: self.inbox.ask(client, pack(Question(MEMORY, asks=[*wanted[client]])))[0] for client in wanted
-        }
+        questions = {client: pack(Question(MEMORY, asks=[*asks])) for client, asks in wanted.items()}
+        events = {client: self.inbox.ask(client, question)[0] for client, question in questions.items()}
         for client, event in events.items():
             answer = self._answered(self.inbox.wait(event), client)
             if answer is not None:

@@ -103,10 +103,8 @@ def split_all(
     elif options.numpy_seed is not None:
         done = official(graphs, options.train, options.val, classes_per_period, options.numpy_seed)[0]
     else:
-        how = options.train, options.val
-        done = [
-            split(graph, *how, rng(f"data.split.{k}"), options.rounding, options.by) for k, graph in enumerate(graphs)
-        ]
+        shares, how = (options.train, options.val), (options.rounding, options.by)
+        done = [split(graph, *shares, rng(f"data.split.{k}"), *how) for k, graph in enumerate(graphs)]
     return fewer("labels", done, options.labels, rng)
 
 

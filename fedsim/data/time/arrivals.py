@@ -90,12 +90,10 @@ def recorded(path: Path, counts: Sequence[int]) -> list[Floats]:
     later periods.
     """
     rows, lines = read_lines(path, COLUMNS)
-    clients, numbers, times = rows["client"], rows["period"], rows["time_s"]
-    order = np.lexsort((numbers, clients))
+    order = np.lexsort((rows["period"], rows["client"]))
+    columns = [each[order].tolist() for each in (rows["client"], rows["period"], rows["time_s"], lines)]
     ends: list[list[float]] = [[] for _ in counts]
-    for client, number, time, line in zip(
-        clients[order].tolist(), numbers[order].tolist(), times[order].tolist(), lines[order].tolist(), strict=True
-    ):
+    for client, number, time, line in zip(*columns, strict=True):
         if client >= len(counts):
             raise fault(path, line, f"there is no client {client}; they are numbered 0 to {len(counts) - 1}")
         own = ends[client]

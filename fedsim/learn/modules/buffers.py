@@ -113,9 +113,7 @@ class AveragedBuffers(LocalBuffers):
 
     def work(self, job: Job) -> Tree | Work:
         """Work with the buffers that were sent, and send those that training leaves."""
-        if KEY not in job.download:
-            return super().work(job)
-        return self._working(job)
+        return self._working(job) if KEY in job.download else super().work(job)
 
     def _working(self, job: Job) -> Work:
         job.memory[KEY] = job.download[KEY]

@@ -95,9 +95,7 @@ def _wanted(score: Tensor, which: Tensor, sources: int, rule: RankRule) -> Tenso
     """Return the score to rank for each source: that of its best or worst positive, or the mean of all."""
     order = torch.argsort(which, stable=True)
     lengths = torch.bincount(which, minlength=sources)
-    if not sources:
-        return score
-    return torch.segment_reduce(score[order], rule, lengths=lengths)
+    return torch.segment_reduce(score[order], rule, lengths=lengths) if sources else score
 
 
 def _mean(values: Tensor, which: Tensor, count: int) -> Tensor:

@@ -127,8 +127,8 @@ def check(scene: Scene, metrics: Mapping[str, Metric]) -> None:
     """Raise ScenarioError, with the remedy, unless these metrics and splits can be scored."""
     for name, metric in metrics.items():
         if not {*metric.of} & {*scene.task.judges}:
-            predicts = f"which {type(scene.task).__name__} does not predict"
-            raise ScenarioError.at("measure.metrics", f"{name!r} scores {' and '.join(metric.of)}, {predicts}")
+            scores = f"{name!r} scores {' and '.join(metric.of)}"
+            raise ScenarioError.at("measure.metrics", f"{scores}, which {type(scene.task).__name__} does not predict")
     first_metric = next(iter(metrics))
     if metrics[first_metric].lower_is_better:
         better = ", ".join(name for name in metrics if not metrics[name].lower_is_better) or "r2"
