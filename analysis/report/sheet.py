@@ -32,8 +32,8 @@ def figures_table(
 ) -> str:  # fmt: skip
     """Return a table with a row for each of the frame's: where it was run (`by`), then `columns`, heads and cells.
 
-    The note is the block `noted` (that of the name `full` if not given) of templates/notes.jinja, which states `facts`.
-    Rows are shown at one value of each axis along which none of the figures `settle` changes. For `full` see `sheet`.
+    The note is the block `noted` of templates/notes.jinja, or that called `full`; it states `facts`. Rows are
+    shown at one value of each axis along which none of the figures `settle` changes. For `full` see `sheet`.
     """
     same = ""
     if settle:
