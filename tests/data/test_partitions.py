@@ -17,7 +17,7 @@ from fedsim.core.errors import ScenarioError, UserError
 from fedsim.data.datasets.digits import Digits
 from fedsim.data.datasets.planetoid import Planetoid
 from fedsim.data.datasets.synthetic import Synthetic
-from fedsim.data.graph import Graph, graph_of, induced, take_rows
+from fedsim.data.graph import Graph, as_dense, graph_of, induced, sparse_if_worth, take_rows, under
 from fedsim.data.graphs.communities import Communities
 from fedsim.data.partition import Partition, cut, require, top_up
 from fedsim.data.partitions.buckets import Buckets
@@ -129,6 +129,14 @@ def test_rows_and_subgraphs_of_sparse_features_equal_those_of_dense(graph: Graph
     dense = Graph(**{**graph, "x": graph["x"].to_dense()})
     assert torch.equal(take_rows(graph["x"], torch.from_numpy(rows)).to_dense(), dense["x"][rows])
     assert same(induced(graph, rows), induced(dense, rows))
+
+
+@pytest.mark.parametrize("order", ["sd", "ds", "ss", "dd"])
+def test_features_that_stand_below_one_another_may_be_sparse_and_dense(order):
+    x = torch.eye(4)[:, :3]
+    stacked = under([sparse_if_worth(x, below=1.0, wide=0) if kind == "s" else x for kind in order])
+    assert torch.equal(as_dense(stacked), torch.cat([x, x]))
+    assert (stacked.layout == torch.sparse_csr) == (order == "ss")
 
 
 def test_louvain_keeps_more_edges_than_chance_and_balances(digits: Graph) -> None:

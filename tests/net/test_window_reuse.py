@@ -63,6 +63,7 @@ def test_what_a_message_leaves():
     assert left(20, 20.0) == CongestionWindow(pytest.approx(0.7 * 29), pytest.approx(0.7 * 29))
     assert left(20, 20.0, model=RENO) == CongestionWindow(pytest.approx(0.5 * 29), pytest.approx(0.5 * 29))
     assert left(20, 20.0, model=BBR) == CongestionWindow(30.0, rate=pytest.approx(9.95, rel=0.01))
+    assert left(500, model=BBR) == CongestionWindow(FILLED * pipe, rate=pytest.approx(pipe))  # no more than passes
     cut = 0.7 * 14
     assert left(20, 5.0, loss=1e-6) == CongestionWindow(
         pytest.approx(math.sqrt(cut**2 + 0.9), rel=1e-3), pytest.approx(cut)
