@@ -87,8 +87,7 @@ def errors(measured: pd.DataFrame) -> pd.DataFrame:
     real = measured.groupby(COLUMNS)["seconds"].median()
     known = pd.Series({key: seconds for case in {key[:5] for key in real.index} for key, seconds in simulated(*case)})
     error = 100 * (known.reindex(real.index) / real - 1)
-    grouped = error.groupby([error.index.get_level_values(level) for level in ("kind", "upload", "turn")])
-    size = error.abs().groupby([error.index.get_level_values(level) for level in ("kind", "upload", "turn")])
+    grouped, size = (each.groupby(level=["kind", "upload", "turn"]) for each in (error, error.abs()))
     return pd.DataFrame({
         "cases": grouped.size(), "median": grouped.median(), "least": grouped.min(), "most": grouped.max(),
         "absolute": size.median(), "nine in ten": size.quantile(0.9),
