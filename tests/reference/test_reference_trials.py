@@ -17,7 +17,7 @@ SHIPPED = plans.read(ROOT / plans.FILE)
 PLANNED = [*trials.planned(SHIPPED)]
 WHOLE = {  # whose trials have all been run
     ("digits", "static"), ("digits", "class_incremental"), ("drifting", "snapshots"), ("pubmed", "static"),
-    ("physics", "static"),
+    ("physics", "static"), ("computers", "static"), ("computers", "class_incremental"),
 }  # fmt: skip
 
 
