@@ -225,10 +225,8 @@ def apart(params: Parameters) -> tuple[Parameters, Masks]:
 
 def joined(weights: Parameters, local: Parameters | None) -> Parameters:
     """Return these weights under the masks of the client's last model, or masks of ones without one."""
-    return {
-        name: {**layer, "mask": torch.ones_like(layer["weight"]) if local is None else local[name]["mask"]}
-        for name, layer in weights.items()
-    }
+    masks = tree.transform(torch.ones_like, like_masks(weights)) if local is None else apart(local)[1]
+    return {name: {**layer, "mask": masks[name]} for name, layer in weights.items()}
 
 
 def like_masks(weights: Parameters) -> Masks:

@@ -250,10 +250,8 @@ class FedDGL(Algorithm):
         update = {"update": job.download["model"], **evolution.mark(job)}
         if not self.sends_prototypes:
             return update
-        return {
-            **class_means.like(job.data, present(job.data), self.task.model.embedding_width, counted=False),
-            **update,
-        }
+        means = class_means.like(job.data, present(job.data), self.task.model.embedding_width, counted=False)
+        return {**means, **update}
 
     def effort(self, job: Job) -> float:
         """Count the prototypes, as expensive as the step itself, and L_KD, twice as expensive.

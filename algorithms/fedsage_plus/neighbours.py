@@ -164,7 +164,7 @@ class NeighGen:
         """Return the gradients of `foreign_loss` by fGen and by z, as {generator, latents}."""
         own, at = _leaves(fgen), z.detach().requires_grad_(True)
         grads = torch.autograd.grad(self.foreign_loss(own, at, true, noise), [*tree.leaves(own), at])
-        return {"generator": _rebuilt(own, grads[:-1]), "latents": grads[-1]}
+        return {"generator": tree.filled(own, grads[:-1]), "latents": grads[-1]}
 
     def gradients(
         self, params: Parameters, impaired: Impaired, foreign: list[dict[str, Any]], noise: Generator, seed: Tensor
@@ -176,7 +176,7 @@ class NeighGen:
         for one in foreign:
             loss = loss + (one["latents"] * z[impaired.rows]).sum()
         grads = list(torch.autograd.grad(loss, list(tree.leaves(own)), materialize_grads=True))
-        result: Parameters = _rebuilt(own, grads)
+        result: Parameters = tree.filled(own, grads)
         for one in foreign:
             torch._foreach_add_(list(tree.leaves(result["features"])), list(tree.leaves(one["generator"])))
         torch._foreach_div_(grads, float(1 + len(foreign)))
@@ -217,8 +217,3 @@ def stepped(params: Parameters, grads: Parameters, moments: Any, lr: float, deca
 
 def _leaves(params: Parameters) -> Parameters:
     return tree.transform(lambda leaf: leaf.detach().requires_grad_(True), params)
-
-
-def _rebuilt(like: Parameters, grads: Any) -> Parameters:
-    each = iter(grads)
-    return tree.transform(lambda _: next(each), like)

@@ -127,5 +127,4 @@ def importance(model: Model, params: Parameters, graph: Graph, *, self_loops: bo
     for measure in measures(model, stacked, graph, self_loops=self_loops):
         grads = torch.autograd.grad(measure, leaves, retain_graph=True, materialize_grads=True)
         total = [importance + grad.abs() for importance, grad in zip(total, grads, strict=True)]
-    each = iter(total)
-    return tree.transform(lambda _: next(each)[0], stacked)
+    return tree.transform(lambda leaf: leaf[0], tree.filled(stacked, total))

@@ -87,11 +87,11 @@ class NetworkModel:
         return 0.0
 
     def start(
-        self, transfer: Transfer, size: float, rate: float, ceiling: float, full: Sequence[LinkMeter], overflows: Draws
+        self, transfer: Transfer, size: float, rate: float, ceiling: float, links: Sequence[LinkMeter], overflows: Draws
     ) -> Start:
         """Return how a flow of `size` wire bytes starts that gets this `rate` (bytes/s) of the `ceiling` it could use.
 
-        `full` are the links that it shares with others, if it could use more.
+        `links` are those that it shares with others, `overflows` draws what their full queues do to it.
         """
         return Start(0.0, size, rate)
 

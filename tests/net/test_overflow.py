@@ -105,6 +105,39 @@ def test_bbr_and_small_messages_do_not_crawl():
     assert arrivals([SHORT] * 9 + [LONG], nbytes=30_000)[0].max() < 1.5
 
 
+def beside_a_bulk_flow(kind="kept", uplink=50e6, **constants):
+    """Seconds of 500 kB under BBR over a server link of 20 Mbit/s that another client keeps full."""
+    seed = constants.pop("seed", 0)
+    here = world(
+        np.full(2, SHORT / 2), np.array([50e6, uplink]), 50e6, 2, server=access(20e6),
+        connections=ConnectionPolicy(kind), model=fluid(congestion_control="bbr", **constants), seed=seed,
+    )  # fmt: skip
+    here.at(0.0, here.network.send, up(1, NBYTES))
+    here.at(10.0, here.network.send, up(0, 40_000_000))
+    here.at(20.0, here.network.send, up(1, NBYTES))
+    here.env.run()
+    row = here.rows[1]
+    assert (row.src, row.sent) == (1, 20.0)
+    return row.arrived - row.sent
+
+
+@pytest.mark.parametrize(("uplink", "share"), [(50e6, 10e6), (2e6, 2e6)])
+def test_a_kept_connection_of_bbr_may_lose_half_of_its_share_of_a_full_link(uplink, share):
+    """Or of what its own link carries; one that is left with more than that gains nothing, as the others stay."""
+    sending = tcp.wire_size(MODEL, NBYTES, 0.0) * 8 / share
+    took = np.array([beside_a_bulk_flow(uplink=uplink, seed=seed) for seed in range(30)])
+    mean = beside_a_bulk_flow(uplink=uplink, deterministic=True)
+    assert mean == pytest.approx(sending, rel=0.1)
+    assert took.min() == pytest.approx(mean, rel=1e-9)
+    assert 8 <= np.isclose(took, mean).sum() <= 22
+    assert mean + 0.7 * sending < took.max() < mean + sending
+    assert len(set(took.round(9))) > 8
+
+
+def test_a_new_connection_of_bbr_gets_its_share():
+    assert len({beside_a_bulk_flow("fresh", seed=seed) for seed in range(5)}) == 1
+
+
 def test_a_kept_connection_remembers_an_overflow():
     """Alone in the second round the long round trip is slower than at first, and crawls up to where it was."""
     here = world(

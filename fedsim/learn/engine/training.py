@@ -202,8 +202,7 @@ def corrected(
 
     Raises ValueError where it is no gradient for every parameter.
     """
-    order = iter(grads)
-    found = correct(tree.transform(lambda _: next(order), params), given)
+    found = correct(tree.filled(params, grads), given)
     try:
         matched = list(tree.leaves(tree.transform(lambda _, grad: grad, params, found)))
         fits = [one.shape for one in matched] == [grad.shape for grad in grads]

@@ -7,7 +7,7 @@ works with or without one.  Operations on many clients' trees that were trained 
 once (`rows.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 import torch
@@ -40,6 +40,12 @@ def to(tree: Tree, device: str | torch.device) -> Tree:
 def zeros_like(tree: Tree) -> Tree:
     """Return a tree of zeros of the same shapes."""
     return transform(torch.zeros_like, tree)
+
+
+def filled(tree: Tree, values: Iterable[Tensor]) -> Tree:
+    """Return a tree of the same shape that holds these tensors, in the order of `leaves`."""
+    order = iter(values)
+    return transform(lambda _: next(order), tree)
 
 
 def named(tree: Tree, name: str = "") -> Iterator[tuple[str, Tensor]]:

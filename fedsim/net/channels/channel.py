@@ -25,7 +25,7 @@ import simpy
 from fedsim.net.draws import Draws
 from fedsim.net.links.flows import Flow
 from fedsim.net.links.link import Link
-from fedsim.net.links.link_meter import RATE_TOLERANCE, LinkMeter
+from fedsim.net.links.link_meter import LinkMeter
 from fedsim.net.links.mesh_link import Bundle, MeshLink
 from fedsim.net.model import NetworkModel
 from fedsim.net.tcp.congestion_avoidance import Start
@@ -97,8 +97,8 @@ class Channel(ABC):
         """Return how the passage starts at the rate that it would get now."""
         ceiling = self.ceiling(passage, len(self._flows) + 1)
         rate = self._rate_below(passage, ceiling)
-        full = passage.route.links if rate < ceiling * (1 - RATE_TOLERANCE) else ()
-        return self._model.start(passage.transfer, passage.size, rate, ceiling, full, passage.route.overflows)
+        route = passage.route
+        return self._model.start(passage.transfer, passage.size, rate, ceiling, route.links, route.overflows)
 
     def limit(self, passage: "Passage", start: Start, left: float) -> float:
         """Return what the window allows a passage that has just noticed its first loss and has `left` bytes to send."""

@@ -9,7 +9,7 @@ import numpy as np
 from fedsim.core.arrays import Floats
 from fedsim.net.draws import Draws
 from fedsim.net.links import link_meter
-from fedsim.net.links.link_meter import LinkMeter
+from fedsim.net.links.link_meter import RATE_TOLERANCE, LinkMeter
 from fedsim.net.model import Access, Messages, NetworkModel, Uncontended
 from fedsim.net.tcp import congestion_avoidance, flow_control, window_reuse
 from fedsim.net.tcp import laws as tcp
@@ -57,37 +57,45 @@ class Fluid(NetworkModel):
         return link_meter.standing_queue(self.constants, links, transfer.propagation, now)
 
     def start(
-        self, transfer: Transfer, size: float, rate: float, ceiling: float, full: Sequence[LinkMeter], overflows: Draws
+        self, transfer: Transfer, size: float, rate: float, ceiling: float, links: Sequence[LinkMeter], overflows: Draws
     ) -> Start:
         """Return the idle time of slow start and the first loss, drawn or of a full queue.
 
         The transport's flow control may add to the first.
         """
-        begun, terms = self._start(transfer, size, rate, ceiling, full, overflows), transfer.terms
-        if terms.first == math.inf:
-            return begun
-        more = flow_control.stall(self.constants, terms, size, transfer.rtt, rate, transfer.window)
-        return begun._replace(idle=begun.idle + more)
-
-    def _start(
-        self, transfer: Transfer, size: float, rate: float, ceiling: float, full: Sequence[LinkMeter], overflows: Draws
-    ) -> Start:
         constants, loss, rtt, packet = self.constants, transfer.loss, transfer.rtt, math.inf
         if loss and rtt:
             packet = tcp.first_loss(constants, tcp.packets(constants, transfer.nbytes), loss, transfer.loss_draw)
-        if full and constants.congestion_control != "bbr" and not constants.rtt_bias:
-            top = link_meter.overflow(constants, rate, transfer.base_rtt, full)
-            if top < math.inf and not constants.deterministic:
-                top *= tcp.LEAST_OVERFLOW_SHARE + overflows.next(transfer.ends)
+        begun, short, window = None, rate < ceiling * (1 - RATE_TOLERANCE), transfer.window
+        if short and constants.congestion_control != "bbr" and not constants.rtt_bias:
+            top = link_meter.overflow(constants, rate, transfer.base_rtt, links)
+            if top < math.inf:
+                top *= self._kept(transfer, overflows)
             allowed = ceiling * transfer.base_rtt
-            begin = transfer.window or CongestionWindow(constants.initial_window)
-            if overflown := window_reuse.overflown(constants, size, rtt, rate, allowed, loss, packet, begin, top):
-                return overflown
+            begin = window or CongestionWindow(constants.initial_window)
+            begun = window_reuse.overflown(constants, size, rtt, rate, allowed, loss, packet, begin, top)
+        begun = begun or self._begun(transfer, size, rate, packet)
+        if window and window.rate and (short or any(link.full_since < math.inf for link in links)):
+            begun = begun._replace(limit=min(begun.limit, rate * self._kept(transfer, overflows)))
+        if transfer.terms.first == math.inf:
+            return begun
+        more = flow_control.stall(constants, transfer.terms, size, rtt, rate, window)
+        return begun._replace(idle=begun.idle + more)
+
+    def _begun(self, transfer: Transfer, size: float, rate: float, packet: float) -> Start:
+        """Return how a flow starts whose queues do not overflow, and that loses this packet (infinity: none)."""
+        constants, loss, rtt = self.constants, transfer.loss, transfer.rtt
         if transfer.window is not None:
             return window_reuse.start(constants, size, rtt, rate, loss, packet, transfer.window)
         if packet < math.inf:
             return congestion_avoidance.lossy_start(constants, size, rtt, rate, loss, packet)
         return Start(*tcp.slow_start(constants, size, rtt, rate), rate)
+
+    def _kept(self, transfer: Transfer, overflows: Draws) -> float:
+        """Return how much of its share a flow keeps when a queue overflows: a number drawn about 1."""
+        if self.constants.deterministic:
+            return 1.0
+        return tcp.LEAST_OVERFLOW_SHARE + overflows.next(transfer.ends)
 
     def limit(self, transfer: Transfer, left: float, rate: float, start: Start) -> float:
         """Return what the window allows on average from the loss on, and after a full queue once that is empty."""

@@ -26,7 +26,7 @@ PFTK_ABOVE = 0.02  # loss from which time-outs matter
 BBR_IGNORES = 0.05  # loss up to which BBR keeps its rate
 RTTVAR_DECAY = 0.75  # the share of a time-out's first excess that a round trip leaves
 UNSETTLED = 1.65  # round trips of data before that; 1.5 to 1.75 as read from Linux 6.18, 0.2 to 0.5 s
-# A queue leaves this share of the window at which it overflows, and a draw below 1 more of it
+# An overflow leaves this share of a flow's window, under BBR of its rate, and a draw below 1 more of it
 LEAST_OVERFLOW_SHARE = 0.5
 PacketBytes = Annotated[Bytes, Field(gt=0)]
 AtLeastZero = Annotated[float, Field(ge=0)]
