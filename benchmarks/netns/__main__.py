@@ -11,8 +11,6 @@ they were in view.  A run in which the machine was too busy to deliver packets i
 """
 
 import argparse
-import json
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -22,12 +20,12 @@ from typing import Any
 import compare
 import pandas as pd
 import points
+import real
 import spaces
 from points import Case
 
 from fedsim.core.errors import UserError
 
-HERE = Path(__file__).parent
 TRIES, BUSY = 3, 0.03  # share of packets that may be late by more than line.LATE
 LONGEST = 300.0  # seconds of a real run
 HELD_OUT = "five"
@@ -75,17 +73,10 @@ def report(table: pd.DataFrame) -> None:
 
 def _carried_out(case: Case, number: int) -> dict[str, Any]:
     """Return one real run of a case; the last of three tries, if the machine was too busy for each."""
-    for attempt in range(TRIES):
-        given = {**case.plan, "seed": 1000 * number + attempt, "longest": LONGEST}
-        ended = subprocess.run(
-            [sys.executable, str(HERE / "real.py")], input=json.dumps(given), capture_output=True, text=True
-        )
-        if ended.returncode:
-            raise RuntimeError(f"{case.name}: {ended.stderr.strip().splitlines()[-1]}")
-        seen = json.loads(ended.stdout)
-        late = seen["late"] / max(1, seen["packets"])
-        if late <= BUSY:
-            break
+    try:
+        seen, late = real.carried_out({**case.plan, "seed": 1000 * number, "longest": LONGEST}, TRIES, BUSY)
+    except RuntimeError as error:
+        raise RuntimeError(f"{case.name}: {error}") from error
     print(f"{case.name}: {seen['updates'][-1]:.2f} s, simulated {case.simulated[0]:.2f} s", flush=True)
     return {
         "case": case.name, "real": seen["updates"][-1], "late": late,

@@ -10,9 +10,7 @@ after the model of new connections was written.  The rig is that of whole runs (
 
 import argparse
 import itertools
-import json
 import math
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import real
 import spaces
 
 from fedsim.net.tcp import laws, window_reuse
 from fedsim.net.tcp.window_reuse import CongestionWindow
 
-HERE = Path(__file__).parent
 TRIES, BUSY = 4, 0.05  # share of packets that may be late by more than line.LATE
 BITS, TURNS = 8, 3
 OPEN = (0.04, 0.1, 0.2, 0.3), (2e6, 10e6, 40e6), (20_000, 50_000, 100_000, 200_000, 300_000, 600_000)
@@ -66,14 +64,7 @@ def carried_out(kind: str, rtt: float, rate: float, size: int) -> list[dict[str,
             "buffer": 1,
         },
     }  # fmt: skip
-    for _ in range(TRIES):
-        ended = subprocess.run(
-            [sys.executable, str(HERE / "real.py")], input=json.dumps(plan), capture_output=True, text=True, check=True
-        )
-        seen = json.loads(ended.stdout)
-        late = seen["late"] / seen["packets"]
-        if late <= BUSY:
-            break
+    seen, late = real.carried_out(plan, TRIES, BUSY)
     rows = []
     for number, message in enumerate(seen["messages"]):
         values = kind, rtt, rate, size, message["upload"], number // 2 if kind == "kept" else 0
