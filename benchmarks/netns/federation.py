@@ -9,7 +9,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import spaces
@@ -171,6 +171,18 @@ async def _buffered(federation: Federation) -> list[float]:
     return updates[: federation.plan.rounds]
 
 
+async def _beside(federation: Federation) -> list[float]:
+    """Messages of `up` bytes, sent at `seconds` one after another while client 0 uploads `down` bytes."""
+    plan, updates, loop = federation.plan, list[float](), asyncio.get_running_loop()
+    bulk = loop.create_task(replace(federation, plan=replace(plan, up=plan.down), rows=[])._moved(0, True, None))
+    for at in plan.seconds:
+        await asyncio.sleep(at - federation.now())
+        await federation._moved(plan.cohorts[0][0], True, None)
+        updates.append(federation.now())
+    await _cancelled([bulk])
+    return updates
+
+
 async def _cancelled(tasks: Any) -> None:
     for task in tasks:
         task.cancel()
@@ -178,5 +190,5 @@ async def _cancelled(tasks: Any) -> None:
 
 
 PROTOCOLS: dict[str, Callable[[Federation], Awaitable[list[float]]]] = {
-    "sync": _sync, "deadline": _deadline, "buffered": _buffered,
+    "sync": _sync, "deadline": _deadline, "buffered": _buffered, "beside": _beside,
 }  # fmt: skip

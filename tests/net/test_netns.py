@@ -210,6 +210,29 @@ def test_the_page_says_how_many_packets_a_full_link_has_dropped():
     assert f"{new[0]} of them under Cubic on new connections and {kept[0]} on kept ones, {new[1]} and {kept[1]}" in text
 
 
+def test_messages_beside_a_bulk_flow_take_as_long_as_the_recorded_ones(monkeypatch):
+    """In percent; docs/validation.md has these rows, and README the medians of those that nothing was fitted to."""
+    monkeypatch.syspath_prepend(RIG)
+    beside = module("beside")
+    measured = pd.read_csv(RIG / "beside.csv")
+    found = dict(beside.errors(measured).iterrows())
+    text = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
+
+    def said(row):
+        size = f"{row['cases']:.0f} | {row['median']:.1f} | {row['least']:.1f} to {row['most']:.1f}"
+        return f"| {size} | {row['absolute']:.1f} |"
+
+    for size in (10_000, 50_000, 200_000):
+        assert f"| Cubic, {size // 1000} kB {said(found['held out', 'cubic', size])}" in text
+    assert f"| Cubic, all {said(found['held out', 'cubic'])}" in text
+    assert f"| BBR, all but those held out {said(found['open', 'bbr'])}" in text
+    assert f"| BBR, held out {said(found['held out', 'bbr'])}" in text
+    cubic, bbr = (round(found["held out", control]["absolute"]) for control in ("cubic", "bbr"))
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"messages beside a bulk flow off by {cubic} % or {bbr} % in the median" in readme
+    assert f"beside.csv` has {len(measured)} of them" in text
+
+
 def test_messages_under_bbr_take_as_long_as_the_recorded_ones(monkeypatch):
     """In percent, by kind of connection, direction and turn; docs/validation.md has these rows."""
     monkeypatch.syspath_prepend(RIG)

@@ -241,7 +241,7 @@ def test_a_short_message_waits_behind_those_that_keep_a_link_of_its_path_full():
         (row,) = (row for row in here.rows if row.nbytes == 10**4)
         return row.arrived - row.sent
 
-    queue = tcp.standing_queue(MODEL, max(64e3, 1e5) / 1e6, 0.02)
+    queue = tcp.standing_queue(MODEL, max(64e3, 1e5), 1e6, 0.02)
     assert queue > 0.01
     assert seconds(up(1, 10**4), bulk=True) > seconds(up(1, 10**4), bulk=False) + 2 * queue
     assert seconds(Sized(1, EDGE, 10**4), bulk=True) == pytest.approx(seconds(Sized(1, EDGE, 10**4), bulk=False))

@@ -32,20 +32,20 @@ def behind(direction, nbytes=PROBE, at=5.0, clients=1, bulk=1, **options):
 
 
 def test_the_queue_of_each_congestion_control():
-    """0.1 s of buffer: Cubic and Reno keep 85 % of it, at most 8 RTT; BBR 0.6 RTT at most."""
-    for name, rtt, seconds in [
-        ("cubic", 0.02, 0.085),
-        ("reno", 0.02, 0.085),
-        ("cubic", 0.01, 0.08),
-        ("bbr", 0.02, 0.012),
-        ("bbr", 1.0, 0.1),
-        ("cubic", 0.0, 0.0),
+    """0.1 s of buffer at 1 MB/s: Cubic and Reno keep 85 % of it, at most 8 RTT; BBR ten packets at most."""
+    for name, buffer, rtt, seconds in [
+        ("cubic", 1e5, 0.02, 0.085),
+        ("reno", 1e5, 0.02, 0.085),
+        ("cubic", 1e5, 0.01, 0.08),
+        ("bbr", 1e5, 0.02, 0.015),
+        ("bbr", 1e4, 1.0, 0.01),
+        ("cubic", 1e5, 0.0, 0.0),
     ]:
-        assert tcp.standing_queue(TransferModel(congestion_control=name), 0.1, rtt) == pytest.approx(seconds)
+        assert tcp.standing_queue(TransferModel(congestion_control=name), buffer, 1e6, rtt) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("direction", [up, down])
-@pytest.mark.parametrize(("name", "queue"), [("cubic", 0.085), ("reno", 0.085), ("bbr", 0.012)])
+@pytest.mark.parametrize(("name", "queue"), [("cubic", 0.085), ("reno", 0.085), ("bbr", 0.015)])
 def test_a_few_packets_behind_a_bulk_flow_take_two_trips_two_queues_and_their_bytes(direction, name, queue):
     """At 8 Mbit/s the default buffer is 100 kB, or 100 ms; half of the rate is the probe's."""
     seconds = behind(direction, model=fluid(congestion_control=name))
@@ -205,3 +205,13 @@ def test_a_link_without_capacity_is_not_full():
     link.set_capacity(0.0)
     assert link.full_since == math.inf
     assert standing_queue(MODEL, [link], 0.0, env.now + 1) == 0.0
+
+
+@pytest.mark.parametrize(("packets", "windows"), [(10, 0), (36, 2.6), (110, 10), (500, 10)])
+def test_a_flow_of_bbr_does_not_yield_for_ten_round_trips(packets, windows):
+    """Beside it a new one brings an initial window through in each, behind two queues of ten packets, or 15 ms."""
+    nbytes, trip = packets * 1448, 0.02 + 2 * 0.015
+    seconds = behind(up, nbytes, model=fluid(congestion_control="bbr"))
+    waits = windows * (trip - 10 * 1500 / 5e5)
+    last = 0.015 if packets <= 70 else 0.0  # a short flow's last bytes
+    assert seconds == pytest.approx(2 * 0.02 + 0.015 + max(0.0, waits) + packets * 1500 / 5e5 + last, rel=1e-9)

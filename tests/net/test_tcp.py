@@ -140,7 +140,7 @@ def test_constants_that_make_no_sense_are_refused():
     with pytest.raises(ValueError, match=r"^rto_max is 0.5: it must be at least syn_rto \(1.0\)$"):
         TransferModel(rto_max=0.5)
     for name, value in (("mtu", 0), ("syn_rto", 0.0), ("syn_rto", math.nan), ("rto_max", math.inf), ("tls_rtts", -1),
-                        ("queue_trips", math.nan), ("queue_share", -1), ("queue_trips", -1), ("bbr_queue_trips", -1),
+                        ("queue_trips", math.nan), ("queue_share", -1), ("queue_trips", -1), ("bbr_queue_packets", -1),
                         ("short_packets", -1), ("rto_min", -1)):  # fmt: skip
         with pytest.raises(ValidationError, match=rf"(?m)^{name}$"):
             TypeAdapter(TransferModel).validate_python({name: value})
@@ -180,10 +180,10 @@ def test_what_comes_after_the_last_gap_of_slow_start_is_what_the_windows_before_
 
 
 def test_queues_weights_and_time_outs_by_hand():
-    bbr = TransferModel(congestion_control="bbr", bbr_queue_trips=2.0)
+    bbr = TransferModel(congestion_control="bbr", bbr_queue_packets=2.0)
     other = TransferModel(queue_share=0.5, queue_trips=3.0)
-    assert [standing_queue(bbr, drain, 0.1) for drain in (0.15, 0.3)] == [0.15, 0.2]
-    assert [standing_queue(other, drain, 0.1) for drain in (0.2, 2.0)] == [0.1, pytest.approx(0.3)]
+    assert [standing_queue(bbr, buffer, 1e4, 0.1) for buffer in (1500.0, 5000.0)] == [0.15, 0.3]
+    assert [standing_queue(other, buffer, 1e4, 0.1) for buffer in (2e3, 2e4)] == [0.1, pytest.approx(0.3)]
     biased = TransferModel(rtt_bias=1.0)
     assert [weight(model, 0.25) for model in (MODEL, biased)] == [1.0, 4.0]
     assert weight(biased, 0.0) == weight(biased, 1e-9) == pytest.approx(1 / SHORTEST_RTT)

@@ -21,16 +21,7 @@ from fedsim.learn import reported
 from fedsim.learn.algorithm import Fit, Job
 from fedsim.learn.engine import joining, layout, tree
 from fedsim.learn.engine import optimiser as optimisers
-from fedsim.learn.engine.optimiser import (
-    KeptState,
-    Optimiser,
-    OptimiserState,
-    Schedule,
-    Shelf,
-    clipped,
-    in_training,
-    over_steps,
-)
+from fedsim.learn.engine.optimiser import KeptState, Optimiser, OptimiserState, Schedule, Shelf, in_training
 
 if TYPE_CHECKING:
     from fedsim.learn.task import Task
@@ -63,7 +54,7 @@ class Trainer:
 
     def __post_init__(self) -> None:
         """Begin without anything kept."""
-        self._of_step = over_steps(self.optimiser, self.schedule, self.local_steps)
+        self._of_step = optimisers.over_steps(self.optimiser, self.schedule, self.local_steps)
         self._shelves: dict[Any, Shelf] = {}  # by slot and shapes
         self._unions: OrderedDict[tuple[int, ...], tuple[list[Graph], Graph]] = OrderedDict()
 
@@ -138,7 +129,7 @@ class Trainer:
             grads = self._gradients(loss, leaves)
             if fit.correct is not None:
                 grads = corrected(fit.correct, params, grads, given)
-            grads = grads if self.clip is None else clipped(grads, self.clip)
+            grads = grads if self.clip is None else optimisers.clipped(grads, self.clip)
             self._of_step[step].apply(leaves, grads, state)
         if slot is not None:
             kept = [KeptState(state, k) for k in range(len(jobs))] if shelf is None else shelf.put(state, len(jobs))

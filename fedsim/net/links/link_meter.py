@@ -96,7 +96,7 @@ def standing_queue(constants: TransferModel, links: Iterable[LinkMeter], rtt: fl
     seconds = 0.0
     for link in links:
         if now - link.full_since > 2 * rtt:
-            seconds += tcp.standing_queue(constants, link.buffer / link.capacity, rtt)
+            seconds += tcp.standing_queue(constants, link.buffer, link.capacity, rtt)
     return seconds
 
 

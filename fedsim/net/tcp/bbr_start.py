@@ -23,6 +23,7 @@ from fedsim.core.arrays import Floats
 GAIN = 0.99 * 2 / math.log(2)
 TOGETHER = 2  # packets
 COMPUTED, DOUBLED = 5, 9  # round trips
+UNYIELDING = 10  # round trips for which BBR remembers a rate (tcp_bbr.c: bbr_bw_rtts)
 KNOTS = 8  # of a round trip's packets, between which the rest is interpolated
 
 
@@ -60,6 +61,17 @@ def again(window: int, room: float, rate: float, count: float, rtt: float, gap: 
     idle, last = stall(window, count / scale, rtt, gap * scale)
     before = np.interp(np.interp(count / scale, number, time) - 1, time, number, left=0.0)  # of the last round trip
     return max(0.0, idle - (scale - 1) * gap), last * scale, max(rate, count - scale * float(before))
+
+
+def beside(window: int, count: float, trip: float, gap: float) -> float:
+    """Return the seconds for which a new flow sends nothing on a link that others under BBR keep full.
+
+    They go on at the largest rate of their last ten round trips.  So of its `count` packets the new one brings
+    no more than an initial `window` through in each of its first ten, which take `trip` seconds; then it gets
+    its share, of which a packet takes `gap` seconds.
+    """
+    slow = min(max(0.0, count - window), UNYIELDING * window)
+    return slow * max(0.0, trip / window - gap)
 
 
 @lru_cache

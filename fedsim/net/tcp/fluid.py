@@ -11,7 +11,7 @@ from fedsim.net.draws import Draws
 from fedsim.net.links import link_meter
 from fedsim.net.links.link_meter import RATE_TOLERANCE, LinkMeter
 from fedsim.net.model import Access, Messages, NetworkModel, Uncontended
-from fedsim.net.tcp import congestion_avoidance, flow_control, window_reuse
+from fedsim.net.tcp import bbr_start, congestion_avoidance, flow_control, window_reuse
 from fedsim.net.tcp import laws as tcp
 from fedsim.net.tcp.congestion_avoidance import Start
 from fedsim.net.tcp.laws import TransferModel
@@ -89,7 +89,12 @@ class Fluid(NetworkModel):
             return window_reuse.start(constants, size, rtt, rate, loss, packet, transfer.window)
         if packet < math.inf:
             return congestion_avoidance.lossy_start(constants, size, rtt, rate, loss, packet)
-        return Start(*tcp.slow_start(constants, size, rtt, rate), rate)
+        begun = Start(*tcp.slow_start(constants, size, rtt, rate), rate)
+        if constants.congestion_control != "bbr" or not transfer.queue or rate <= 0:
+            return begun
+        count, trip = tcp.full_packets(constants, size), rtt + transfer.queue  # behind its own packets, too
+        idle = bbr_start.beside(constants.initial_window, count, trip, constants.mtu / rate)
+        return begun._replace(idle=max(begun.idle, idle))
 
     def _kept(self, transfer: Transfer, overflows: Draws) -> float:
         """Return how much of its share a flow keeps when a queue overflows: a number drawn about 1."""

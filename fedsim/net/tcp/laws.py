@@ -50,9 +50,9 @@ class TransferModel:
     rto_min: Seconds = 0.2  # by which a time-out of data exceeds the round trip
     tls_rtts: NonNegativeInt = 0  # further round trips before data
     deterministic: bool = False  # losses occur at their mean instead of being drawn
-    queue_share: AtLeastZero = 0.85  # of the buffer that Cubic and Reno keep full; like the next two from few points
+    queue_share: AtLeastZero = 0.85  # of the buffer that Cubic and Reno keep full; from few points, as the next
     queue_trips: AtLeastZero = 8.0  # round trips, the longest queue that they keep
-    bbr_queue_trips: AtLeastZero = 0.6  # round trips, the longest queue that BBR keeps
+    bbr_queue_packets: AtLeastZero = 10.0  # the longest queue that BBR keeps
     short_packets: NonNegativeInt = 70  # up to this many, a flow's last bytes wait in the queue of others
     rtt_bias: NonNegative = 0.0  # shares go as rtt ** -rtt_bias; 0.5 suits Cubic, 0: equal shares
 
@@ -154,11 +154,11 @@ def timeout(constants: TransferModel, rtt: float, round_trips: float) -> float:
     return float(rtt + constants.rto_min + more)
 
 
-def standing_queue(constants: TransferModel, drain: float, rtt: float) -> float:
-    """Return the seconds that packets wait in front of a full link whose buffer takes `drain` seconds to empty."""
+def standing_queue(constants: TransferModel, buffer: float, capacity: float, rtt: float) -> float:
+    """Return the seconds that packets wait in the `buffer` (bytes) of a full link of `capacity` bytes/s."""
     if constants.congestion_control == "bbr":
-        return min(drain, constants.bbr_queue_trips * rtt)
-    return min(constants.queue_share * drain, constants.queue_trips * rtt)
+        return min(buffer, constants.bbr_queue_packets * constants.mtu) / capacity
+    return min(constants.queue_share * buffer / capacity, constants.queue_trips * rtt)
 
 
 def weight(constants: TransferModel, rtt: float) -> float:
