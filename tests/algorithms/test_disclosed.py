@@ -5,7 +5,8 @@ from typing import get_args
 import pytest
 import small_points
 import torch
-from test_contract import ALGORITHMS, CHEAPER, tensors
+from small_points import CHEAPER
+from test_contract import ALGORITHMS, tensors
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx

@@ -3,10 +3,9 @@
 import pytest
 import small_points
 import torch
-from small_points import SYNC
+from small_points import CHEAPER, SYNC
 from test_contract import (
     ALGORITHMS,
-    CHEAPER,
     FASTER,
     PROTOCOLS,
     changes,

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import small_points
 from mutations import FULL
-from test_contract import ALGORITHMS, CHEAPER, FASTER
+from small_points import CHEAPER
+from test_contract import ALGORITHMS, FASTER
 
 from fedsim.core.errors import ScenarioError
 

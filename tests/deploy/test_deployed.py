@@ -17,13 +17,6 @@ from fedsim.scenario.part import Part
 from fedsim.scenario.parts import find
 
 KEYS = ("version", "client", "period", "seen", "model", "split", "metric")
-GIVEN = {  # what knows no edges between clients, and takes less time
-    "o_pfgl": {"name": "o_pfgl", "surrogate_steps": 60, "first_steps": 20, "check": 10},
-    "dg_colearn": {"name": "dg_colearn", "exchange": "none"},
-    "fed_gcn": {"name": "fed_gcn", "hops": 0},
-    "llcg": {"name": "llcg", "corrections": 0},
-    "fedsage_plus": {"name": "fedsage_plus", "generator_epochs": 2, "narrow": 32, "wide": 64},
-}
 ROUNDED = {"target": 2}  # scores that may differ: an array arrives row by row, and products of it sum in another order
 SILENT = [name for name in find.names("algorithm") if not find.find("algorithm", Part(name=name), name).talks]
 EVERY = [name for name in find.names("algorithm") if find.find("algorithm", Part(name=name), name).learns]
@@ -48,7 +41,7 @@ def test_what_is_learned_is_the_same(name, tmp_path):
     if name in SILENT:
         pytest.skip("nothing of it travels")
     changes = {"protocol": {"name": "one_shot"}} if name == "ghost" else {}
-    simulated, row, _ = both(tmp_path, algorithm=GIVEN.get(name, name), **changes)
+    simulated, row, _ = both(tmp_path, algorithm={"name": name, **small_points.CHEAPER.get(name, {})}, **changes)
     here, there = scores(tmp_path / "deployed"), scores(tmp_path / "simulated")
     assert here.keys() == there.keys()
     assert sum(here[key] != there[key] for key in here) <= ROUNDED.get(name, 0)

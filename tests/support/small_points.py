@@ -41,6 +41,37 @@ PLAIN: dict[str, Any] = {
     "device": "cpu",
 }
 
+# What a small run needs to stay small; an algorithm that is not here runs with its defaults.
+CHEAPER: dict[str, dict[str, Any]] = {
+    "power": {"rebuild_steps": 8},
+    "fed_dslr": {"structure_steps": 6},
+    "fedsage_plus": {"generator_epochs": 2, "encoder": 6, "latent": 5, "narrow": 6, "wide": 8},
+    "fed_pub": {"proxy_blocks": 1},
+    "feddgl": {"epochs": 4},  # longer training meets kinks of its rectifier, which blow rounding up
+    "ghost": {"repeats": 1, "server_steps": 2},
+    "oasis": {"codes": 5, "server_epochs": 2, "teacher_steps": 5},
+    "fens": {"aggregator_rounds": 2, "width": 6},
+    "fed_sd2c": {"latent": 4, "width": 6, "latent_steps": 3, "server_epochs": 3},
+    "fed_nova": {"least": 1},
+    "o_pfgl": {"surrogate_steps": 60, "first_steps": 20, "check": 10},
+    "fed_tad": {"nodes": 12, "iterations": 1, "model_steps": 2, "walk": 2},
+    "fed_cvae": {"hidden": 8, "latent": 4, "server_steps": 3},
+    "dg_colearn": {"exchange": "none"},  # nothing is cut of a graph that does not change
+    "fed_gcn": {"hops": 0},  # likewise
+    "llcg": {"corrections": 0},  # of graphs whose cut edges nobody knows
+    "glfc": {"rebuild_steps": 2, "restarts": 0},
+    "target": {"rounds": 2, "inner_steps": 1, "batch": 8, "warm_up": 1, "student_steps": 1, "noise": 4},
+    "lander": {
+        "rounds": 3,
+        "inner_steps": 1,
+        "batch": 8,
+        "warm_up": 2,
+        "student_steps": 1,
+        "anchor_size": 5,
+        "kd": 0.1,
+    },
+}
+
 
 def scenario(**changes: Any) -> Scenario:
     """The small scenario with keys changed; `network__effects=...` reaches inside a section."""

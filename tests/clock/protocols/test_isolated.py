@@ -233,9 +233,7 @@ def test_fedavg_alone_is_the_algorithm_local(seed, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("name", LEARNERS)
 def test_one_client_alone_is_one_client_with_a_server_to_the_bit(name, tmp_path):
-    uncut = {"dg_colearn": {"exchange": "none"}, "fed_gcn": {"hops": 0}, "llcg": {"corrections": 0}}
-    short = {"o_pfgl": {"surrogate_steps": 60, "first_steps": 20, "check": 10}}
-    options = {**uncut, **short}.get(name, {})
+    options = small_points.CHEAPER.get(name, {})
     same = {"algorithm": {"name": name, **options}, "clients": {"count": 1, "speed": "1 GFLOP/s"}}
     alone = scores(tmp_path / "alone", **ALONE, **same)
     assert alone == scores(tmp_path / "served", **SERVED, **same)
