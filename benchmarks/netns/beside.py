@@ -36,12 +36,14 @@ TRIES, BUSY = 4, 0.05  # share of packets that may be late by more than line.LAT
 BITS, WIDE, TURNS = 8, 100e6, 6
 LEAST_PAUSE = 1.7  # seconds from one message to the next
 GROUPS = {  # seconds, bit/s, bytes, and whether the link is the client's own
-    "open": itertools.chain(
-        itertools.product((0.02, 0.05, 0.1, 0.2), (5e6, 20e6), (10_000, 50_000, 200_000), (True, False)),
-        itertools.product((0.02, 0.05, 0.1, 0.2), (5e6,), (500_000,), (False,)),
-        itertools.product((0.02, 0.05, 0.1, 0.2), (20e6,), (600_000, 2_000_000), (False,)),
+    "open": (
+        *itertools.product((0.02, 0.05, 0.1, 0.2), (5e6, 20e6), (10_000, 50_000, 200_000), (True, False)),
+        *itertools.product((0.02, 0.05, 0.1, 0.2), (5e6,), (500_000,), (False,)),
+        *itertools.product((0.02, 0.05, 0.1, 0.2), (20e6,), (600_000, 2_000_000), (False,)),
     ),
-    "held out": itertools.product((0.03, 0.07, 0.15), (10e6, 40e6), (30_000, 100_000, 300_000, 1_000_000), (False,)),
+    "held out": (
+        *itertools.product((0.03, 0.07, 0.15), (10e6, 40e6), (30_000, 100_000, 300_000, 1_000_000), (False,)),
+    ),
 }
 COLUMNS = ["group", "control", "rtt", "rate", "size", "own"]
 

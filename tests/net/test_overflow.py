@@ -134,7 +134,7 @@ def test_a_kept_connection_of_bbr_may_lose_half_of_its_share_of_a_full_link(upli
     assert len(set(took.round(9))) > 8
 
 
-def test_a_new_connection_of_bbr_gets_its_share():
+def test_nothing_is_drawn_for_a_new_connection_of_bbr():
     assert len({beside_a_bulk_flow("fresh", seed=seed) for seed in range(5)}) == 1
 
 
