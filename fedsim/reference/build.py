@@ -73,8 +73,8 @@ def _keys(plan: Plan, cell: Cell, chosen: Chosen, share: float) -> Iterator[tupl
         else:
             yield key, value
     yield "measure.splits", task.splits
-    limits = {"bytes": f"{round(setting.bytes * share)} B", "time": f"{setting.time * share!r} s"}
-    yield "measure.until", {**limits, "when": setting.when}
+    moved, passed = f"{round(setting.bytes * share)} B", f"{setting.time * share!r} s"
+    yield "measure.until", {"bytes": moved, "time": passed, "when": "all"}
     if cell.links == HALVED:
         yield "network.rate_factor", HALF
 

@@ -65,7 +65,6 @@ def markdown(computed: Findings, plan: Plan, known: Results, tried: Sequence[Pla
     return template("page.md.jinja", TEMPLATES).render(
         findings=computed, plan=plan, known=known, summary=COMMENT.sub("", summary).strip(), results=results,
         fewer=[*dict.fromkeys("/".join(one.of[:2]) for one in trials.planned(plan) if one.key not in have)],
-        either=[str(key) for key in plan.budgets if plan.setting(key).when == "any"],
         chosen=[(of, *chosen_in_words(keys)) for of, keys in trials.chosen(tried).items()],
         heads=HEADS, shares=SHARES, budgets=budgets, command=command, score=score, to_target=to_target,
         choices=choices, others_read=lambda contender: _disclosed(plan, contender) or NOT_SAID,

@@ -11,7 +11,7 @@ moments.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -59,7 +59,6 @@ class Setting(Section):
     protocols: list[str]
     bytes: Bytes
     time: Seconds
-    when: Literal["any", "all"] = Field("all", description="Which budgets end a run: one of them, or both.")
     methods: dict[str, list[str]] = Field({}, description="By protocol: those run here. Otherwise all that fit.")
     halved: dict[str, list[str]] = Field({}, description="By task: protocols that are also run at half the rates.")
 

@@ -142,13 +142,6 @@ def test_a_protocol_without_trials_takes_what_another_one_of_the_method_has(tmp_
     assert build.point(plan, place.plan, of_another_task, chosen).scenario.training.lr == 0.01
 
 
-def test_runs_of_a_setting_may_end_at_the_first_budget(tmp_path):
-    plan, place = written(tmp_path)
-    first = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update={"when": "any"})]})
-    made = build.point(first, place.plan, Cell("office", "small", "static", "prox", "sync", GIVEN, 1), {}).scenario
-    assert made.measure.until == Until(bytes="1 MB", time="1 min")
-
-
 def test_periods_arrive_by_the_clock_as_shares_of_the_time_budget(tmp_path):
     plan, place = written(tmp_path)
     cell = Cell("office", "small", "arriving", "fedavg", "sync", GIVEN, 0)

@@ -60,25 +60,25 @@ def test_a_course_is_the_score_over_all_periods_with_what_had_moved_by_then(whol
             assert row["bytes"] == moved
 
 
-def test_the_first_budget_ends_a_run_or_the_last(tmp_path):
+def test_the_last_budget_to_be_used_up_ends_a_run(tmp_path):
     plan, place = written(tmp_path)
     ended = []
-    for when, moved in [("any", 1_000_000), ("all", 10), ("all", 1_000_000)]:
-        tight = {"time": 0.2, "bytes": moved, "when": when, "halved": {}}
+    for moved in (10, 1_000_000):
+        tight = {"time": 0.2, "bytes": moved, "halved": {}}
         changed = plan.model_copy(update={"settings": [plan.settings[0].model_copy(update=tight)]})
         cells = [cell for cell in changed.cells() if (cell.method, cell.protocol, cell.seed) == ("fedavg", "sync", 0)]
         *_, found = running.run(changed, place, cells, {}, bench())
         ended.append(found.cells.set_index("task").loc["static"])
-    first, time_last, neither = ended
-    assert (first["seconds"], first["updates"]) == (0.2, 2)
-    assert 0.2 <= time_last["seconds"] < neither["seconds"]
-    assert neither["updates"] == 3  # all rounds
+    time_last, bytes_last = ended
+    assert 0.2 <= time_last["seconds"] < bytes_last["seconds"]
+    assert time_last["updates"] == 2
+    assert bytes_last["updates"] == 3  # all rounds
 
 
 def test_a_run_whose_budget_allows_no_update_has_no_score(tmp_path):
     plan, place = written(tmp_path)
     poor = plan.model_copy(
-        update={"settings": [plan.settings[0].model_copy(update={"bytes": 10, "when": "any", "halved": {}})]}
+        update={"settings": [plan.settings[0].model_copy(update={"bytes": 10, "time": 0.01, "halved": {}})]}
     )
     cells = [cell for cell in poor.cells() if cell.method == "fedavg" and cell.task == "static" and cell.seed == 0]
     *_, found = running.run(poor, place, cells, {}, bench())
