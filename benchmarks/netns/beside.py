@@ -1,6 +1,6 @@
 """Messages beside a bulk flow that fills a link, over real TCP on this machine, and the same messages in the model.
 
-    sudo python benchmarks/netns/beside.py [--control bbr] [--jobs 3] [--out beside.csv]
+    sudo python benchmarks/netns/beside.py [--only bbr] [--jobs 3] [--out beside.csv]
     python benchmarks/netns/beside.py --measured benchmarks/netns/beside.csv
 
 A client uploads without end; from the third second on messages follow one another on new connections, from the same
@@ -8,21 +8,18 @@ client over its own link or from another over the server's.  One constant of BBR
 (`bbr_queue_packets` in `laws.py`); those "held out" were measured afterwards.
 """
 
-import argparse
 import itertools
 import math
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import real
 import simpy
-import spaces
+import studied
 
 from fedsim.core import seeds
 from fedsim.core.record import SERVER, TransferRow
@@ -32,7 +29,6 @@ from fedsim.net.node import Nodes
 from fedsim.net.tcp.fluid import Fluid
 from fedsim.net.tcp.laws import TransferModel
 
-TRIES, BUSY = 4, 0.05  # share of packets that may be late by more than line.LATE
 BITS, WIDE, TURNS = 8, 100e6, 6
 LEAST_PAUSE = 1.7  # seconds from one message to the next
 GROUPS = {  # seconds, bit/s, bytes, and whether the link is the client's own
@@ -45,6 +41,10 @@ GROUPS = {  # seconds, bit/s, bytes, and whether the link is the client's own
         *itertools.product((0.03, 0.07, 0.15), (10e6, 40e6), (30_000, 100_000, 300_000, 1_000_000), (False,)),
     ),
 }
+CASES = [
+    *((group, "bbr", *case) for group, cases in GROUPS.items() for case in cases),
+    *(("held out", "cubic", *case) for case in GROUPS["open"] if case[2] <= 200_000),
+]
 COLUMNS = ["group", "control", "rtt", "rate", "size", "own"]
 
 
@@ -57,29 +57,6 @@ class Sized:
     dst: int = SERVER
     kind: str = "train"
     version: int = 0
-
-
-def main() -> int:
-    """Run the command; return 0 where namespaces cannot be made, after saying why."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--control", default="bbr", help="congestion control (default: bbr)")
-    parser.add_argument("--jobs", type=int, default=3, help="real runs at a time (default: 3)")
-    parser.add_argument("--group", choices=[*GROUPS], help="only these cases")
-    parser.add_argument("--measured", type=Path, help="compare with the real messages of this file instead of new ones")
-    parser.add_argument("--out", type=Path, default=Path("beside.csv"), help="a row for each message (beside.csv)")
-    given = parser.parse_args()
-    if given.measured is None:
-        if reason := spaces.refusal():
-            print(f"skipped: {reason}")
-            return 0
-        cases = [
-            (name, given.control, *case) for name in GROUPS if given.group in (None, name) for case in GROUPS[name]
-        ]
-        with ThreadPoolExecutor(given.jobs) as pool:
-            rows = [row for found in pool.map(lambda case: carried_out(*case), cases) for row in found]
-        pd.DataFrame(rows).to_csv(given.out, index=False)
-    print(errors(pd.read_csv(given.measured or given.out)).round(2).to_string())
-    return 0
 
 
 def times(rate: float, size: int) -> list[float]:
@@ -106,7 +83,7 @@ def carried_out(group: str, control: str, rtt: float, rate: float, size: int, ow
             "want": 1, "wait": 1e6, "buffer": 1,
         },
     }  # fmt: skip
-    seen, late = real.carried_out(plan, TRIES, BUSY)
+    seen, late = real.carried_out(plan, studied.TRIES, studied.BUSY)
     case = dict(zip(COLUMNS, (group, control, rtt, rate, size, own), strict=True))
     seconds = [round(message["arrived"] - message["sent"], 5) for message in seen["messages"]]
     return [{**case, "seconds": each, "late": round(late, 4)} for each in seconds]
@@ -146,4 +123,4 @@ def simulated(control: str, rtt: float, rate: float, size: int, own: bool) -> li
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(studied.main(__doc__, CASES, carried_out, errors, "beside.csv"))

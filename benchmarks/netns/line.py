@@ -5,7 +5,8 @@
 A packet read from one host's device is dropped by chance (the client's loss in that direction), waits for its turn in a
 queue that drops what does not fit (drop-tail, in bytes), takes its length over the rate, and is delayed by the client's
 latency; the other link of its way follows.  For a client the links are its up- and downlink, for the server its ingress
-and egress.  Rates count IP packets, as the model's do, without bursts.  What is due is computed from the time at which
+and egress.  Rates count IP packets, as the model's do; a
+bucket of tokens lets some pass at once.  What is due is computed from the time at which
 it was due before, so that a late wake-up delays one packet and not all that follow.
 """
 
@@ -26,10 +27,11 @@ LATE = 2e-3  # seconds; a packet that leaves later than this is counted
 
 @dataclass
 class Queue:
-    """A link: its rate in bytes/s, and the bytes that wait before it at most."""
+    """A link: its rate in bytes/s, the bytes that wait before it at most, and what its token bucket holds."""
 
     rate: float
     buffer: float
+    burst: float = 0.0
     free: float = 0.0  # when the last packet in it has left
     dropped: int = 0
 
@@ -37,12 +39,12 @@ class Queue:
         """Return when a packet that comes now has left, None if there is no room for it."""
         if self.rate == math.inf:
             return now
-        begin = max(self.free, now)
+        begin = max(self.free, now - self.burst / self.rate)
         if (begin - now) * self.rate + size > self.buffer + 1500:  # the packet that is being sent waits no more
             self.dropped += 1
             return None
         self.free = begin + size / self.rate
-        return self.free
+        return max(now, self.free)
 
 
 @dataclass(frozen=True)

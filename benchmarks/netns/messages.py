@@ -8,47 +8,24 @@ that is kept, 0.3 s apart.  No constant of the model was fitted to any of them; 
 after the model of new connections was written.  The rig is that of whole runs (`__main__.py`).
 """
 
-import argparse
 import itertools
 import math
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import real
-import spaces
+import studied
 
 from fedsim.net.tcp import laws, window_reuse
 from fedsim.net.tcp.window_reuse import CongestionWindow
 
-TRIES, BUSY = 4, 0.05  # share of packets that may be late by more than line.LATE
 BITS, TURNS = 8, 3
 OPEN = (0.04, 0.1, 0.2, 0.3), (2e6, 10e6, 40e6), (20_000, 50_000, 100_000, 200_000, 300_000, 600_000)
 HELD_OUT = (0.07, 0.15, 0.25, 0.4), (4e6, 20e6), (30_000, 75_000, 150_000, 400_000, 1_000_000)
 KINDS = {"fresh": OPEN, "fresh, held out": HELD_OUT, "kept": OPEN}
 COLUMNS = ["kind", "rtt", "rate", "size", "upload", "turn"]  # seconds, bit/s, bytes
-
-
-def main() -> int:
-    """Run the command; return 0 where namespaces cannot be made, after saying why."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--jobs", type=int, default=3, help="real runs at a time (default: 3)")
-    parser.add_argument("--measured", type=Path, help="compare with the real messages of this file instead of new ones")
-    parser.add_argument("--out", type=Path, default=Path("messages.csv"), help="a row for each message (messages.csv)")
-    given = parser.parse_args()
-    if given.measured is None:
-        if reason := spaces.refusal():
-            print(f"skipped: {reason}")
-            return 0
-        cases = [(kind, *case) for kind, axes in KINDS.items() for case in itertools.product(*axes)]
-        with ThreadPoolExecutor(given.jobs) as pool:
-            rows = [row for found in pool.map(lambda case: carried_out(*case), cases) for row in found]
-        pd.DataFrame(rows).to_csv(given.out, index=False)
-    print(errors(pd.read_csv(given.measured or given.out)).round(2).to_string())
-    return 0
 
 
 def carried_out(kind: str, rtt: float, rate: float, size: int) -> list[dict[str, Any]]:
@@ -64,7 +41,7 @@ def carried_out(kind: str, rtt: float, rate: float, size: int) -> list[dict[str,
             "buffer": 1,
         },
     }  # fmt: skip
-    seen, late = real.carried_out(plan, TRIES, BUSY)
+    seen, late = real.carried_out(plan, studied.TRIES, studied.BUSY)
     rows = []
     for number, message in enumerate(seen["messages"]):
         values = kind, rtt, rate, size, message["upload"], number // 2 if kind == "kept" else 0
@@ -99,4 +76,5 @@ def simulated(kind: str, rtt: float, rate: float, size: int, upload: bool) -> It
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cases = [(kind, *case) for kind, axes in KINDS.items() for case in itertools.product(*axes)]
+    sys.exit(studied.main(__doc__, cases, carried_out, errors, "messages.csv"))

@@ -51,7 +51,8 @@ def run(given: dict[str, Any]) -> dict[str, Any]:
             )
             for each in clients
         ],
-        _queue(server["ingress"], server["ingress_buffer"]), _queue(server["egress"], server["egress_buffer"]),
+        _queue(server["ingress"], server["ingress_buffer"], server.get("ingress_burst", 0.0)),
+        _queue(server["egress"], server["egress_buffer"]),
         line.chance(given["seed"]),
     )  # fmt: skip
     hold, release = os.pipe()
@@ -71,10 +72,10 @@ def run(given: dict[str, Any]) -> dict[str, Any]:
     return {"updates": updates, "messages": federation.rows, **seen}
 
 
-def _queue(rate: float | None, buffer: float | None) -> Queue:
+def _queue(rate: float | None, buffer: float | None, burst: float = 0.0) -> Queue:
     if rate is None or buffer is None:
         return Queue(math.inf, math.inf)
-    return Queue(rate / BITS, buffer)
+    return Queue(rate / BITS, buffer, burst)
 
 
 def _seen(star: Star) -> dict[str, Any]:

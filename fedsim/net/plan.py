@@ -135,8 +135,7 @@ class Planner:
         losses = nodes.loss_up[clients], nodes.loss_down[clients]
         messages = Messages(nbytes, rtt, *access, self._rates[upload], *losses, terms)
         draws = self.draws(clients, upload, counted=True) if self._lossy else np.zeros((2, len(clients)))
-        reused = upload and self._on_open
-        flow = self._model.uncontended(messages, draws, upload, reused)
+        flow = self._model.uncontended(messages, draws, upload, reused=upload and self._on_open)
         joins = sent + flow.before
         rejoins = joins + flow.part / flow.fast
         leaves = rejoins + (flow.size - flow.part) / flow.slow

@@ -142,13 +142,6 @@ Profile = Annotated[
 class NetworkSection(Section):
     """Links, topology, connections, codecs and effects."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _renamed(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "reuse" in value:
-            raise ValueError("'reuse' is no key any more: write connection: {kind: kept} to keep connections open")
-        return value
-
     model: Literal["fluid", "naive"] = "fluid"
     topology: Part = Part(name="star")
     profile: Profile | None = Field(

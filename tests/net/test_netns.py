@@ -59,6 +59,14 @@ def test_a_packet_leaves_a_queue_after_those_before_it_and_is_dropped_where_ther
     assert line.Queue(math.inf, 0.0).leaves(3.0, 1500) == 3.0
 
 
+def test_a_bucket_lets_as_much_pass_at_once_as_has_been_saved_up():
+    queue = line.Queue(1000.0, 2000.0, 3000.0)
+    assert [queue.leaves(5.0, 1500) for _ in range(5)] == pytest.approx([5.0, 5.0, 6.5, 8.0, None])
+    assert queue.leaves(9.0, 1500) == pytest.approx(9.5)
+    assert queue.leaves(11.0, 1500) == pytest.approx(11.0)  # 1.5 s of tokens
+    assert queue.leaves(11.0, 1500) == pytest.approx(12.5)
+
+
 def packet(receiver, number=0, nbytes=100):
     """Return the bytes that matter of an IPv4 packet to 10.9.0.(receiver)."""
     return bytes([0x45]) + bytes(15) + bytes([10, 9, 0, receiver, number]) + bytes(nbytes - 21)
@@ -231,6 +239,21 @@ def test_messages_beside_a_bulk_flow_take_as_long_as_the_recorded_ones(monkeypat
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert f"messages beside a bulk flow off by {cubic} % or {bbr} % in the median" in readme
     assert f"beside.csv` has {len(measured)} of them" in text
+
+
+def test_uploads_that_share_a_short_queue_take_as_long_as_the_recorded_ones(monkeypatch):
+    """In percent; docs/validation.md has these rows."""
+    monkeypatch.syspath_prepend(RIG)
+    measured = pd.read_csv(RIG / "sharing.csv")
+    found = dict(module("sharing").errors(measured).iterrows())
+    text = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
+    for (group, control, *apart), row in found.items():
+        if apart:
+            kind = "one after another" if apart[0] else "at once"
+            who = f"{ {'cubic': 'Cubic', 'bbr': 'BBR'}[control] }, {kind}{', held out' * (group == 'held out')}"
+            size = f"{row['flows']:.0f} | {row['median']:.1f} | {row['least']:.1f} to {row['most']:.1f}"
+            assert f"| {who} | {size} | {row['absolute']:.1f} | {row['last']:.1f} |" in text
+    assert f"`sharing.csv` has {len(measured):,} of them" in text
 
 
 def test_messages_under_bbr_take_as_long_as_the_recorded_ones(monkeypatch):

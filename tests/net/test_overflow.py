@@ -7,6 +7,7 @@ from netlab import access, fluid, stall, up, world
 
 from fedsim.net.channels.connection import ConnectionPolicy
 from fedsim.net.links.link_meter import LinkMeter, overflow
+from fedsim.net.network import ServerAccess
 from fedsim.net.tcp import laws as tcp
 from fedsim.net.tcp.laws import TransferModel
 
@@ -23,23 +24,92 @@ def shared(capacity, buffer, rtts=(), full=True):
     return link
 
 
+def top(*numbers):
+    """The window in packets at which a flow notices an overflow."""
+    return overflow(*numbers) / MODEL.mtu
+
+
 def test_the_window_at_which_a_queue_overflows():
     """A share of 100 packets a second, at the others' mean trip of 0.06 s and a queue of 0.1 s: 16 packets.
 
     If the others do not saturate the link, the flow fills the queue at its own 0.3 s: 40 packets.
     """
     link = shared(1.5e6, 150_000.0)
-    assert overflow(MODEL, 150_000.0, LONG, [link]) == np.inf  # nobody else
+    assert top(150_000.0, 6.25e6, LONG, [link]) == np.inf  # nobody else
     link.cross(0.02)
     link.cross(0.1)
-    assert overflow(MODEL, 150_000.0, LONG, [link]) == pytest.approx(16)
+    assert top(150_000.0, 6.25e6, LONG, [link]) == pytest.approx(16)
     unlimited, empty = shared(np.inf, 1.0, (0.02, 0.1)), shared(1.5e6, 150_000.0, (0.02, 0.1), full=False)
-    assert overflow(MODEL, 150_000.0, LONG, [link, unlimited]) == pytest.approx(16)
-    assert overflow(MODEL, 150_000.0, LONG, [empty]) == pytest.approx(40)
-    link.uncross(0.1)
-    assert overflow(MODEL, 150_000.0, LONG, [link]) == pytest.approx(12)
-    link.uncross(0.02)
+    assert top(150_000.0, 6.25e6, LONG, [link, unlimited]) == pytest.approx(16)
+    assert top(150_000.0, 6.25e6, LONG, [empty]) == pytest.approx(40)
+    link.cross(0.1, -1)
+    assert top(150_000.0, 6.25e6, LONG, [link]) == pytest.approx(12)
+    link.cross(0.02, -1)
     assert (link.crossing, link.rtts) == (0, 0.0)
+
+
+def test_a_queue_that_is_short_for_the_path_overflows_with_four_times_its_room():
+    """Packets of 1500 bytes: 30 kB of buffer and 15 kB of a bucket hold 30."""
+    link = LinkMeter(simpy.Environment(), 1.5e6, 30_000.0, 15_000.0)
+    assert top(1.5e6, 6.25e6, LONG, [link]) == pytest.approx(4 * 30)  # alone; the path holds 300
+    assert top(1.5e6, 6.25e6, 0.12, [link]) == np.inf  # and here 120
+    assert top(1.4e6, 6.25e6, LONG, [link]) == np.inf  # something else limits it
+    link.opening = 4_500_000  # three that could each use all of it
+    assert top(1.5e6, 6.25e6, LONG, [link]) == pytest.approx(4 * 10)
+    assert top(0.5e6, 0.75e6, LONG, [link]) == np.inf  # nobody moves yet
+    link.cross(LONG)
+    assert top(0.5e6, 0.75e6, LONG, [link]) == pytest.approx(4 * 5)
+    assert top(0.375e6, 6.25e6, LONG, [link]) == pytest.approx(4 * 7.5)
+    link.note_full(True, 0.0)
+    assert top(0.375e6, 6.25e6, SHORT, [link]) == pytest.approx(4 * 7.5)
+    assert top(0.375e6, 6.25e6, SHORT, [shared(1.5e6, 30_000.0, (0.02,))]) == pytest.approx(250 * 0.04)
+
+
+def test_a_flow_alone_crawls_where_the_queue_is_short_for_the_path():
+    """2 MB over 20 Mbit/s and 150 ms, where 31 kB fit into queue and bucket: Linux takes 4.0 to 5.2 s, not 1.2 s."""
+    took = []
+    for buffer in (15_000.0, 250_000.0):
+        server = ServerAccess(20e6, 20e6, buffer, buffer, 16_000.0, 16_000.0)
+        here = world(0.075, 100e6, 100e6, server=server, model=fluid(deterministic=True))
+        here.network.send(up(0, 2_000_000))
+        here.env.run()
+        took.append(here.rows[0].arrived)
+    top, mtu, wire = 4 * 31_000 / MODEL.mtu, MODEL.mtu, tcp.wire_size(MODEL, 2_000_000, 0.0)
+    first = (top - 10 + 1) + top  # packets until the loss is noticed
+    start = 0.15 + stall(MODEL, first * mtu, 0.15, 2.5e6) + first * mtu / 2.5e6
+    sent = (wire / mtu - first) * (np.arange(10_000) + 0.5) / 10_000
+    windows = np.minimum(((0.7 * top) ** (4 / 3) + 0.4 * 1.054 ** (4 / 3) * 0.15 * sent) ** 0.75, 250)
+    assert took[0] == pytest.approx(start + (wire / mtu - first) * np.mean(0.15 / windows) + 0.075, rel=5e-3)
+    assert took[1] == pytest.approx(0.15 + stall(MODEL, wire, 0.15, 2.5e6) + wire / 2.5e6 + 0.075, abs=0.01)
+
+
+@pytest.mark.parametrize("buffer", [15_000.0, 250_000.0])
+def test_who_starts_together_fills_a_short_queue_together(buffer):
+    """Four times 2 MB over 20 Mbit/s and 150 ms: Linux takes 6.1 to 8.8 s with 15 kB of queue."""
+    server = ServerAccess(20e6, 20e6, buffer, buffer, 16_000.0, 16_000.0)
+    here = world(0.075, 100e6, 100e6, 4, server=server, model=fluid(deterministic=True))
+    for client in range(4):
+        here.network.send(up(client, 2_000_000))
+    here.env.run()
+    took = [row.arrived for row in here.rows]
+    assert (min(took) > 6 and max(took) < 9.5) if buffer < 20_000 else max(took) < 4.5
+    assert here.network.shared["ingress"].opening == 0
+
+
+@pytest.mark.parametrize(("at", "opening"), [(0.0, True), (0.1, True), (0.3, True), (0.45, False), (5.0, False)])
+@pytest.mark.parametrize("nbytes", [0, 100_000])
+def test_a_message_starts_until_it_moves_or_is_cut(at, opening, nbytes):
+    """A handshake of 0.15 s, then 0.26 s of slow start and 0.1 s on the link; without bytes the first alone."""
+    here = world(0.075, 100e6, server=access(8e6))
+    link = here.network.shared["ingress"]
+    sent = here.network.send(up(0, nbytes))
+    if at:
+        here.env.run(at)
+    assert link.opening == 1_000_000 * (opening and (nbytes > 0 or at < 0.15))
+    sent.abort()
+    assert link.opening == 0
+    here.env.run()
+    assert link.opening == 0
 
 
 def arrivals(trips, nbytes=NBYTES, kind="fresh", rounds=1, seed=0, **constants):

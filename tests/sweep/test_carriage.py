@@ -93,7 +93,6 @@ def test_an_edge_answers_the_cloud_on_its_connection(tmp_path):
 @pytest.mark.parametrize(
     ("network", "protocol", "message"),
     [
-        (", reuse: true", SYNC, "write connection: {kind: kept}"),
         (", connection: {request: push}", SYNC, "network.connection: request: push is about connections that"),
         (", connection: {kind: exchange, idle_restart: no}", SYNC, "idle_restart: false is about"),
         (", connection: {kind: exchange}, topology: {name: peers, graph: ring}", "{name: gossip, rounds: 2}",

@@ -28,8 +28,7 @@ def bounds_of(graph: Graph, steps: int | None, step: float | None, patch: int | 
     start, end = graph["span"].tolist()
     if patch is not None:
         times = graph["since"][graph["edges"][0] < graph["edges"][1]].sort().values
-        starts = torch.unique(torch.cat([graph["span"][:1], times[patch::patch]]))
-        return torch.cat([starts, graph["span"][1:]])
+        return torch.cat([torch.unique(torch.cat([graph["span"][:1], times[patch::patch]])), graph["span"][1:]])
     if steps is not None:
         return torch.from_numpy(np.linspace(start, end, steps + 1))
     assert step is not None
@@ -149,6 +148,5 @@ def merged(snapshots: Sequence[Graph]) -> Graph:
 def flattened(graph: Graph) -> Graph:
     """Return a changing whole graph as a static one, with every edge that ever existed and the last features."""
     (only,) = snapshots_of(graph, torch.stack([graph["span"][0], graph["span"][1].nextafter(torch.tensor(math.inf))]))
-    masks = [graph["train"], graph["val"], graph["test"]]
-    flat = graph_of(only["x"], only["edges"], only["y"], *masks)
+    flat = graph_of(only["x"], only["edges"], only["y"], graph["train"], graph["val"], graph["test"])
     return with_keys(flat, {"real": graph["real"]}) if "real" in graph else flat

@@ -91,7 +91,7 @@ class AccessChannel(Channel, LinkMeter):
     def exit(self, passage: Passage) -> float:
         """Stop a passage's flow and return the bytes that had not been sent."""
         before = self.full_since if len(self._flows) > 1 else math.inf
-        passage.route.uncross(passage.transfer.base_rtt)
+        passage.route.cross(passage.transfer.base_rtt, -1)
         left = passage.route.pool.leave(self._flows.pop(passage))
         self.part(1, self._env.now)
         if self._flows:

@@ -28,7 +28,7 @@ from fedsim.net.links.link import Link
 from fedsim.net.links.link_meter import LinkMeter
 from fedsim.net.links.mesh_link import Bundle, MeshLink
 from fedsim.net.model import NetworkModel
-from fedsim.net.tcp.congestion_avoidance import Start
+from fedsim.net.tcp.congestion_avoidance import FASTEST, Start
 from fedsim.net.tcp.window_reuse import CongestionWindow
 from fedsim.net.transfer import Transfer
 
@@ -49,15 +49,15 @@ class SharedRoute:
         """Look for a bucket once: links keep theirs."""
         object.__setattr__(self, "shaped", any(link.burst for link in self.links))
 
-    def cross(self, rtt: float) -> None:
-        """Count a message of this round trip (seconds) on all links."""
+    def open(self, rate: int) -> None:
+        """Add the bytes/s that a message could use which opens or starts slowly, or subtract them."""
         for link in self.links:
-            link.cross(rtt)
+            link.opening += rate
 
-    def uncross(self, rtt: float) -> None:
-        """Count a message of this round trip as gone."""
+    def cross(self, rtt: float, count: int = 1) -> None:
+        """Count a message of this round trip (seconds) on all links, as gone if `count` is -1."""
         for link in self.links:
-            link.uncross(rtt)
+            link.cross(rtt, count)
 
 
 class Channel(ABC):
@@ -101,7 +101,7 @@ class Channel(ABC):
         return self._model.start(passage.transfer, passage.size, rate, ceiling, route.links, route.overflows)
 
     def limit(self, passage: "Passage", start: Start, left: float) -> float:
-        """Return what the window allows a passage that has just noticed its first loss and has `left` bytes to send."""
+        """Return what the window allows a passage that has noticed its first loss, for its `left` bytes."""
         return self._model.limit(passage.transfer, left, self.ceiling(passage, len(self._flows) + 1), start)
 
     def credit(self, passage: "Passage", nbytes: float) -> float:
@@ -117,7 +117,7 @@ class Channel(ABC):
 
     def exit(self, passage: "Passage") -> float:
         """Stop a passage's flow and return the bytes that had not been sent."""
-        passage.route.uncross(passage.transfer.base_rtt)
+        passage.route.cross(passage.transfer.base_rtt, -1)
         return passage.route.pool.leave(self._flows.pop(passage))
 
     def _rate_below(self, passage: "Passage", ceiling: float) -> float:
@@ -174,6 +174,7 @@ class Passage(simpy.Event):
         self._plan: Start | None = None  # once the connection is open
         self._lost = False  # whether a loss has been noticed
         self._phase = OPENING
+        self._could_use = 0  # whole bytes/s while it opens, so that their sum on a link is exact
         channel.passages[self] = None
 
     def begin(self) -> None:
@@ -204,6 +205,8 @@ class Passage(simpy.Event):
             self._close()
 
     def _open(self) -> None:
+        self._could_use = int(min(self.channel.ceiling(self, 1), self.route.slowest, FASTEST))
+        self.route.open(self._could_use)
         self.transfer.queue = self.channel.queue(self)
         self._wait(OPENING, self._model.opening(self.transfer))
 
@@ -231,6 +234,7 @@ class Passage(simpy.Event):
         self._enter(left)
 
     def _enter(self, nbytes: float) -> None:
+        self._opens_no_more()
         self._segment, self._phase = nbytes, FLUID
         self.channel.enter(self, nbytes)
 
@@ -238,15 +242,20 @@ class Passage(simpy.Event):
         self.moved += nbytes
         self.channel.carry(self, nbytes)
 
+    def _opens_no_more(self) -> None:
+        self.route.open(-self._could_use)
+        self._could_use = 0
+
     def _close(self) -> None:
-        late = self._plan.late if self._plan else 0.0
-        self._wait(CLOSING, self._model.closing(self.transfer) + late + self.transfer.receive_delay)
+        delay = self._model.closing(self.transfer) + (self._plan.late if self._plan else 0.0)
+        self._wait(CLOSING, delay + self.transfer.receive_delay)
 
     def _arrive(self) -> None:
         self._end()
         self._arrived(self)
 
     def _end(self) -> None:
+        self._opens_no_more()
         self._phase = ENDED
         self.channel.passages.pop(self, None)
 

@@ -25,7 +25,7 @@ class LinkMeter:
 
     `flows` counts those on it.  `full_since` is the time since which they have saturated it without a break,
     infinity if they do not.  `crossing` counts the messages that cross it, whose round trips without a queue
-    are `rtts` in all.
+    are `rtts` in all, `opening` the bytes/s that those could use which have begun and do not move yet.
     """
 
     full_since: float = math.inf
@@ -44,7 +44,7 @@ class LinkMeter:
         self.flows = 0
         self._full_before = self._full_until = -math.inf  # the time before: a break of no length does not count
         self.idle_since = -math.inf  # when the last flow left
-        self.crossing, self.rtts = 0, 0.0
+        self.crossing, self.rtts, self.opening = 0, 0.0, 0
 
     @property
     def buffer(self) -> float:
@@ -70,15 +70,10 @@ class LinkMeter:
         if not self.flows:
             self.idle_since = now
 
-    def cross(self, rtt: float) -> None:
-        """Count a message that begins to cross the link."""
-        self.crossing += 1
-        self.rtts += rtt
-
-    def uncross(self, rtt: float) -> None:
-        """Count a message as gone; the sum starts from zero when it can."""
-        self.crossing -= 1
-        self.rtts = self.rtts - rtt if self.crossing else 0.0
+    def cross(self, rtt: float, count: int = 1) -> None:
+        """Count a message that crosses the link, as gone if `count` is -1; without any, `rtts` is 0."""
+        self.crossing += count
+        self.rtts = self.rtts + count * rtt if self.crossing else 0.0
 
 
 def default_buffer(capacity: float) -> float:
@@ -87,12 +82,12 @@ def default_buffer(capacity: float) -> float:
 
 
 def tokens(burst: float, rate: float, idle: float) -> float:
-    """Return the bytes in a bucket of `burst` bytes, filled at `rate` bytes/s, after `idle` seconds without traffic."""
+    """Return the bytes in a bucket of `burst` bytes that fills at `rate` bytes/s, after `idle` seconds."""
     return min(burst, rate * idle) if rate > 0 and idle > 0 else 0.0
 
 
 def standing_queue(constants: TransferModel, links: Iterable[LinkMeter], rtt: float, now: float) -> float:
-    """Return the seconds that packets wait in front of those links that other flows have saturated for 2 RTT."""
+    """Return the seconds that packets wait in front of links that other flows have saturated for 2 RTT."""
     seconds = 0.0
     for link in links:
         if now - link.full_since > 2 * rtt:
@@ -100,21 +95,38 @@ def standing_queue(constants: TransferModel, links: Iterable[LinkMeter], rtt: fl
     return seconds
 
 
-def overflow(constants: TransferModel, rate: float, rtt: float, links: Iterable[LinkMeter]) -> float:
-    """Return the packets of the window that a flow has when it fills up a queue with the flows of others.
+def overflow(rate: float, ceiling: float, rtt: float, links: Iterable[LinkMeter]) -> float:
+    """Return the bytes of the window in which a flow notices a queue that it has filled (infinity: never).
 
-    It would get `rate` bytes/s, less than it could use, so that slow start only ends when a queue on its way
-    is full and drops packets of all flows.  Drop-tail leaves flows with equal windows: what the flow's share
-    is worth at the mean round trip of the others and with a full queue, whatever its own round trip.  If the
+    It would get `rate` bytes/s of the `ceiling` it could use, so that slow start only ends when a queue on its
+    way is full and drops packets of all flows.  Drop-tail leaves flows equal windows: what the flow's share is
+    worth at the mean round trip of the others and with a full queue, whatever its own round trip.  If the
     others saturate no link of its way, there is no queue yet: the flow fills that of the slowest link at its
-    own round trip of `rtt` seconds. Infinity if there are no others.
+    own round trip of `rtt` seconds.  A queue that is short for the path overflows earlier, also if the flow
+    has the link to itself: see `_burst`.
     """
-    shared = [link for link in links if link.crossing and 0 < link.capacity < math.inf]
-    waits = [link.rtts / link.crossing + link.buffer / link.capacity for link in shared if link.full_since < math.inf]
-    if not waits and shared:
+    shared = [link for link in links if 0 < link.capacity < math.inf]
+    trips = [(link, link.rtts / link.crossing) for link in shared if link.crossing and link.full_since < math.inf]
+    if not trips and shared:
         slowest = min(shared, key=lambda link: link.capacity)
-        waits = [rtt + slowest.buffer / slowest.capacity]
-    return rate * min(waits) / constants.mtu if waits else math.inf
+        if slowest.crossing:
+            trips = [(slowest, rtt)]
+        elif rate >= slowest.capacity * (1 - RATE_TOLERANCE):
+            top = _burst(slowest, rate, ceiling)
+            return top if top < rate * rtt else math.inf
+    tops = [min(rate * (trip + link.buffer / link.capacity), _burst(link, rate, ceiling)) for link, trip in trips]
+    return min(tops, default=math.inf)
+
+
+def _burst(link: LinkMeter, rate: float, ceiling: float) -> float:
+    """Return the bytes of the window in which slow start notices that a queue was too short for its bursts.
+
+    Every acknowledgement lets two packets go, so that half of what a round trip sends waits in the queue:
+    one with room for N bytes overflows with 2 N.  When that is noticed, a round trip later, the window has
+    doubled.  The room is the flow's share of buffer and bucket, among those that move or start with it.
+    """
+    could_use = min(ceiling, link.capacity) / max(link.capacity, link.opening)
+    return 4 * min(rate / link.capacity, could_use) * (link.buffer + link.burst)
 
 
 def credit(nbytes: float, rate: float, links: Iterable[LinkMeter]) -> float:

@@ -83,8 +83,7 @@ def divided(mix: Mapping[str, float], count: int, rng: np.random.Generator, of: 
         raise ValueError(f"the shares of {of} add up to {math.fsum(mix.values()):g}; they must add up to 1")
     exact = np.array([share * count for share in mix.values()])
     numbers = np.floor(exact + 1e-9).astype(np.int64)
-    short = count - int(numbers.sum())
-    numbers[np.argsort(numbers - exact, kind="stable")[:short]] += 1
+    numbers[np.argsort(numbers - exact, kind="stable")[: count - int(numbers.sum())]] += 1
     return rng.permutation(np.repeat(np.arange(len(mix)), numbers))
 
 

@@ -154,8 +154,7 @@ class ExponentialIntervals(OfflineIntervals):
     def _uniform(self, who: Ints) -> Floats:
         """Draw a number from (0, 1) for each of these things, from its own stream."""
         self._states[who] += GAMMA
-        bits = mixed(self._states[who]) >> np.uint64(11)
-        return (bits.astype(np.float64) + 0.5) * 2.0**-53
+        return ((mixed(self._states[who]) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
 class MeasuredIntervals(OfflineIntervals):

@@ -67,12 +67,12 @@ class Fluid(NetworkModel):
         if loss and rtt:
             packet = tcp.first_loss(constants, tcp.packets(constants, transfer.nbytes), loss, transfer.loss_draw)
         begun, short, window = None, rate < ceiling * (1 - RATE_TOLERANCE), transfer.window
-        if short and constants.congestion_control != "bbr" and not constants.rtt_bias:
-            top = link_meter.overflow(constants, rate, transfer.base_rtt, links)
+        limited = short or any(rate >= link.capacity * (1 - RATE_TOLERANCE) for link in links)
+        if limited and constants.congestion_control != "bbr" and not constants.rtt_bias:
+            top = link_meter.overflow(rate, ceiling, transfer.base_rtt, links) / constants.mtu
             if top < math.inf:
                 top *= self._kept(transfer, overflows)
-            allowed = ceiling * transfer.base_rtt
-            begin = window or CongestionWindow(constants.initial_window)
+            allowed, begin = ceiling * transfer.base_rtt, self._begin(transfer)
             begun = window_reuse.overflown(constants, size, rtt, rate, allowed, loss, packet, begin, top)
         begun = begun or self._begun(transfer, size, rate, packet)
         if window and window.rate and (short or any(link.full_since < math.inf for link in links)):
@@ -104,8 +104,7 @@ class Fluid(NetworkModel):
 
     def limit(self, transfer: Transfer, left: float, rate: float, start: Start) -> float:
         """Return what the window allows on average from the loss on, and after a full queue once that is empty."""
-        rtt, loss = self._after_loss(transfer, start)
-        return congestion_avoidance.limit(self.constants, rtt, loss, rate, start, left)
+        return congestion_avoidance.limit(self.constants, *self._after_loss(transfer, start), rate, start, left)
 
     def _after_loss(self, transfer: Transfer, start: Start) -> tuple[float, float]:
         if start.overflown:
@@ -114,9 +113,11 @@ class Fluid(NetworkModel):
 
     def after(self, transfer: Transfer, size: float, start: Start) -> CongestionWindow:
         """Return the sender's window after the transfer."""
-        begin = transfer.window or CongestionWindow(self.constants.initial_window)
         rtt, loss = self._after_loss(transfer, start)
-        return window_reuse.after(self.constants, size, rtt, loss, start, begin)
+        return window_reuse.after(self.constants, size, rtt, loss, start, self._begin(transfer))
+
+    def _begin(self, transfer: Transfer) -> CongestionWindow:
+        return transfer.window or CongestionWindow(self.constants.initial_window)
 
     def idled(self, window: CongestionWindow, timeouts: int) -> CongestionWindow:
         """Return the window, halved for each."""
