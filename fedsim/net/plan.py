@@ -149,7 +149,7 @@ class Planner:
         return all(math.isinf(rooms[up]) or rates[clients].sum() / BITS < rooms[up] for up, rates in rows.items())
 
     def draws(self, clients: Ints, upload: bool, *, counted: bool = False) -> Floats:
-        """Return the draws (2, K) of the next message to (or from) each client, zeros if no packet can be lost."""
+        """Return draws (2, K) for the next message to (or from) each client, zeros if no packet can be lost."""
         numbers = np.zeros((2, len(clients)))
         rows = np.flatnonzero((self._nodes.loss_up[clients] > 0) | (self._nodes.loss_down[clients] > 0))
         if len(rows):
@@ -187,7 +187,7 @@ class Planner:
             channel.change(client)
 
     def halt(self) -> None:
-        """Have clients leave whose passages are under way, in the order of their start: the server goes down."""
+        """Have clients leave whose passages are under way, as these were started: the server goes down."""
         for channel in self._channels.values():
             for passage in list(channel.passages):
                 self._nodes.leave(passage.transfer.client)
