@@ -35,8 +35,7 @@ class EvolveGCNH(Evolving):
         score = ops.linear(h, direction.unsqueeze(2), graph)
         taken = chosen(score.detach().squeeze(1), params["weight"].shape[2], graph)
         dense = as_dense(h)
-        rows = product(dense * torch.tanh(score), taken)
-        return rows.view(len(params["weight"]), -1, dense.shape[1]).mT
+        return product(dense * torch.tanh(score), taken).view(len(params["weight"]), -1, dense.shape[1]).mT
 
     def layer_flops(self, nodes: int, edges: int, nonzeros: int, inputs: int, outputs: int) -> float:
         """The scores and their products too."""

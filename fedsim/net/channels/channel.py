@@ -28,7 +28,7 @@ from fedsim.net.links.link import Link
 from fedsim.net.links.link_meter import LinkMeter
 from fedsim.net.links.mesh_link import Bundle, MeshLink
 from fedsim.net.model import NetworkModel
-from fedsim.net.tcp.congestion_avoidance import FASTEST, Start
+from fedsim.net.tcp.congestion_avoidance import Start
 from fedsim.net.tcp.window_reuse import CongestionWindow
 from fedsim.net.transfer import Transfer
 
@@ -205,8 +205,9 @@ class Passage(simpy.Event):
             self._close()
 
     def _open(self) -> None:
-        self._could_use = int(min(self.channel.ceiling(self, 1), self.route.slowest, FASTEST))
-        self.route.open(self._could_use)
+        if self.route.slowest < math.inf:
+            self._could_use = int(min(self.channel.ceiling(self, 1), self.route.slowest))
+            self.route.open(self._could_use)
         self.transfer.queue = self.channel.queue(self)
         self._wait(OPENING, self._model.opening(self.transfer))
 
@@ -243,8 +244,9 @@ class Passage(simpy.Event):
         self.channel.carry(self, nbytes)
 
     def _opens_no_more(self) -> None:
-        self.route.open(-self._could_use)
-        self._could_use = 0
+        if self._could_use:
+            self.route.open(-self._could_use)
+            self._could_use = 0
 
     def _close(self) -> None:
         delay = self._model.closing(self.transfer) + (self._plan.late if self._plan else 0.0)
