@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.claims.file import ClaimsError, Table
+from fedsim.core import whole_files
 
 ROOT = Path(__file__).resolve().parents[2]
 END = "<!-- end of claims -->"
@@ -16,12 +17,9 @@ MARKED = re.compile(rf"<!-- claims: (\S+) -->\n(.*?){re.escape(END)}", re.DOTALL
 
 def table_text(table: Table) -> str:
     """Return the table as Markdown."""
-    head, *rows = [[column.head for column in table.columns], *(row.cells for row in table.rows)]
-    return "".join([_line(head), "|---" * len(head) + "|\n", *map(_line, rows)])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |\n"
+    rows = [[column.head for column in table.columns], *(row.cells for row in table.rows)]
+    head, *lines = [f"| {' | '.join(cells)} |\n" for cells in rows]
+    return "".join([head, "|---" * len(table.columns) + "|\n", *lines])
 
 
 def pages() -> list[Path]:
@@ -56,5 +54,5 @@ def write(tables: Sequence[Table]) -> list[Path]:
         raise ClaimsError(f"there must be one mark '<!-- claims: {wrong[0]} -->'; there are {found.count(wrong[0])}")
     written = {path: generated(text, tables) for path, text in texts.items()}
     for path, text in written.items():
-        path.write_text(text, encoding="utf-8")
+        whole_files.replace(path, text)
     return [*written]

@@ -20,6 +20,7 @@ from analysis.measures.tables import finished
 from analysis.read.load import load
 from analysis.statistics.answer import NOBODY, races
 from analysis.statistics.significance import Comparison
+from fedsim.core import whole_files
 
 TABLE, SCENARIO = "sparse_clients", "scenarios/sparse_clients.yaml"
 DOWN, ACROSS = "protocol.participation", "network.latency"
@@ -31,10 +32,9 @@ def record(run: Path, path: Path = FILE) -> None:
 
     Raises ClaimsError where the run has other axes than the scenario's.
     """
-    text = path.read_text(encoding="utf-8")
     entry = yaml.safe_dump([_entry(run)], sort_keys=False, allow_unicode=True, width=math.inf, default_flow_style=None)
-    old = re.compile(rf"^- table: {TABLE}\n(?:[ #].*\n|\n)*", re.MULTILINE)
-    path.write_text(old.sub("", text).rstrip("\n") + f"\n{entry}", encoding="utf-8")
+    others = re.sub(rf"^- table: {TABLE}\n(?:[ #].*\n|\n)*", "", path.read_text("utf-8"), flags=re.MULTILINE)
+    whole_files.replace(path, others.rstrip("\n") + f"\n{entry}")
 
 
 def _entry(run: Path) -> dict[str, Any]:
