@@ -5,9 +5,8 @@
 A packet read from one host's device is dropped by chance (the client's loss in that direction), waits for its turn in a
 queue that drops what does not fit (drop-tail, in bytes), takes its length over the rate, and is delayed by the client's
 latency; the other link of its way follows.  For a client the links are its up- and downlink, for the server its ingress
-and egress.  Rates count IP packets, as the model's do; a
-bucket of tokens lets some pass at once.  What is due is computed from the time at which
-it was due before, so that a late wake-up delays one packet and not all that follow.
+and egress.  Rates count IP packets, as the model's do; a bucket of tokens lets some pass at once.  What is due is
+computed from the time at which it was due before, so that a late wake-up delays one packet and not all that follow.
 """
 
 import contextlib

@@ -64,7 +64,8 @@ def _lives(graph: Graph, bounds: Tensor) -> tuple[Tensor, Tensor]:
     """Return the first and the last window (E,) of each entry of the edges."""
     latest = len(bounds) - 2
     first = (torch.searchsorted(bounds, graph["since"], right=True) - 1).clamp(0, latest)
-    return first, torch.maximum(first, (torch.searchsorted(bounds, graph["until"]) - 1).clamp(0, latest))
+    last = (torch.searchsorted(bounds, graph["until"]) - 1).clamp(0, latest)
+    return first, torch.maximum(first, last)
 
 
 def _at_once(first: Tensor, count: int, window: int) -> list[Tensor]:

@@ -67,8 +67,7 @@ class Fluid(NetworkModel):
         if loss and rtt:
             packet = tcp.first_loss(constants, tcp.packets(constants, transfer.nbytes), loss, transfer.loss_draw)
         begun, short, window = None, rate < ceiling * (1 - RATE_TOLERANCE), transfer.window
-        limited = short or any(rate >= link.capacity * (1 - RATE_TOLERANCE) for link in links)
-        if limited and constants.congestion_control != "bbr" and not constants.rtt_bias:
+        if short and constants.congestion_control != "bbr" and not constants.rtt_bias:
             top = link_meter.overflow(rate, ceiling, transfer.base_rtt, links) / constants.mtu
             if top < math.inf:
                 top *= self._kept(transfer, overflows)
