@@ -67,8 +67,10 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m analysis
     options = parser.parse_args(arguments)
     if bool(options.results) == bool(options.compare):
         parser.error("give folders of results, or --compare with two of them")
-    if options.errors and not options.compare:
-        parser.error("--errors goes with --compare")
+    if (options.all or options.errors) and not options.compare:
+        parser.error(f"--{'all' if options.all else 'errors'} goes with --compare")
+    if options.compare and (options.out or options.trace):
+        parser.error(f"--compare writes nothing: leave out --{'out' if options.out else 'trace'}")
     return exit_code("analysis", partial(_done, options), "the same command begins anew")
 
 

@@ -90,11 +90,6 @@ def writable(text: str, encoding: str | None) -> str:
     return text.encode(encoding or "utf-8", HANDLER).decode(encoding or "utf-8")
 
 
-def cut(text: str, most: int) -> str:
-    """Return the text, or as much of it as fits, followed by three dots."""
-    return text if len(text) <= most else f"{text[: max(0, most - 3)].rstrip(' ,(=')}..."
-
-
 def wrapped(text: str, width: int, indent: str = "", hanging: str | None = None) -> list[str]:
     """Return the text in lines of at most this width; what is longer than a line is broken, nothing is left out."""
     hang = indent if hanging is None else hanging

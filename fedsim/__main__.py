@@ -161,6 +161,8 @@ def run(
     from fedsim.sweep.simulation import as_given, check_data, data_folder, write_report
 
     out, loggers = given.out, logger.asked_for(given.log, given.trace, given.log_to)
+    if given.set and given.scenario.resolve() == (out / "scenario.yaml").resolve():
+        raise UserError(f"{given.scenario} would be replaced, with what --set changes: give another --out")
     sweep = Sweep(
         points, as_given(document), out, data_folder(given.data), not given.no_following, not given.no_plugins
     )

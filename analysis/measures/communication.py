@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from fedsim.core.arrays import Floats, Ints
+from fedsim.core.record import SERVER
 
-SERVER = -1  # the server's number in `src` and `dst`
 WAYS = {"down": -1, "peer": 0, "up": 1}
 CAUSES = {"late": ["late"], "discarded": ["discarded"], "broken": ["cut", "lost"]}
 

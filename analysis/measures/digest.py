@@ -40,7 +40,7 @@ Head = tuple[str, str, str]  # a headline's model, metric and split
 
 @dataclass(frozen=True)
 class Digest:
-    """What is kept. The first eight frames begin with the condition, the replicates and `point`.
+    """What is kept. The first eight frames begin with the condition, the replicates and `run`.
 
     `booked` and `clients` are those of `communication`, `curves` of `frontier.curve`. `periods` has period (from 1),
     updates and prequential, `forgetting` learned (i + 1), tested (j + 1) and value without empty cells, `partitions`

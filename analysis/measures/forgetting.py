@@ -18,9 +18,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.measures.communication import SERVER
 from analysis.measures.groups import groups
 from fedsim.core.arrays import Floats, Ints
+from fedsim.core.record import SERVER
 
 MOMENT = ["time", "version", "period"]  # what all clients' predictions are scored at, and on
 

@@ -17,10 +17,10 @@ import pandas as pd
 from analysis.axes import number
 from analysis.charts import amounts
 from analysis.charts.panels import colour, facet, finished, ranges_text, tip
-from analysis.measures.communication import SERVER
 from analysis.quantity import PERCENT, SECONDS, show
 from analysis.read.load import lookup
 from fedsim.core.arrays import Floats
+from fedsim.core.record import SERVER
 
 MOST = 100  # stretches that a run is divided into
 LINKS = {"ingress": "dst", "egress": "src"}  # the server's links, and the column that says whose messages they carry

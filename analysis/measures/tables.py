@@ -95,6 +95,6 @@ def fate_bytes(booked: pd.DataFrame) -> pd.DataFrame:
 def by_fate(booked: pd.DataFrame, points: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return mean bytes over replicates: `by`, kind, fate, bytes, n, and of the step's bar total and total_sd.
 
-    `booked` are the rows of all points, with `by` and `point`.
+    `booked` are the rows of all points, with `by` and `run`.
     """
     return mean_parts(fate_bytes(booked), points, by, "fate", bar=["kind"])

@@ -17,13 +17,14 @@ from analysis.charts import amounts
 from analysis.charts.palette import INK
 from analysis.charts.panels import colour, facet, finished, ranges_text, tip, with_panels
 from analysis.charts.totals import line_height, lines, spread_note
-from analysis.measures.communication import SERVER, stamps
+from analysis.measures.communication import stamps
 from analysis.quantity import SECONDS, show
 from analysis.report.cells import figure
 from analysis.report.sheet import figures_table, part
 from analysis.statistics.constant_axes import drawn_once
 from analysis.statistics.spread import ends, over_replicates
 from fedsim.core.arrays import Floats
+from fedsim.core.record import SERVER
 
 COLUMNS = {"round_seconds": "time per update", "spread": "first to last reply", "held": "median to last reply"}
 

@@ -24,16 +24,21 @@ COUNTS = ["updates", "wanted", "asked", "folded", "lost", "late", "refused"]
 BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
 SERVED = ["worst_decile", "score_jain", "took_part", "upload_jain", "classes_covered"]
 RECOVERY = ["arrivals", "recovery_seconds", "recovery_at_first", "never_recovered"]
-NUMBERS = ["score", "periods", "am", "la", "fm", "prequential", "sim_seconds", *BYTES, *COUNTS, "updates_per_period"]
-NUMBERS += [*SERVED, "staleness", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target"]
-NUMBERS += ["seconds_to_target", "periods_at_target", "target_at_first", "chance", *RECOVERY, "real_seconds"]
 COSTS = [  # of runs that were priced
     f"{quantity}{suffix}"
     for quantity in ("joules", "grams", "usd")
     for suffix in ("", "_low", "_high", "_clients", "_network", "_server", "_to_target")
 ]
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the latter takes ten seconds for 1,000 scenarios
+RESULTS = [  # columns of a summary, in its order
+    "method", "metric", "score", "periods", "am", "la", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down",
+    "bytes_peer", "bytes_wasted", "updates", "updates_per_period", "staleness", "wanted", "asked", "folded", "lost",
+    "late", "refused", *SERVED, "chance", "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target",
+    "target_on", "seconds_to_target", "bytes_to_target", "periods_at_target", "target_at_first", *RECOVERY,
+    "real_seconds", "followed",
+]  # fmt: skip
 TEXTS = ["method", "metric", "target_on", "followed"]
+NUMBERS = [column for column in RESULTS if column not in TEXTS]
 FIXED = ["run", "status", "seed", *TEXTS, *NUMBERS]  # columns of a summary other than its axes
 
 Scalar = bool | int | float | str
@@ -163,7 +168,7 @@ def read_scenario(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     try:
         text = path.read_text("utf-8")
         scenario = _plain(text)
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         why = f"summary.csv lists this run as finished, but its scenario is unreadable: {line(error)}"
         raise NotARunError(f"{path}: {why}; {AGAIN}") from error
     if not isinstance(scenario, dict):
@@ -210,7 +215,7 @@ def _provenance(folder: Path) -> dict[str, str]:
         row = json.loads((folder / "row.json").read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return {key: str(value) for key, value in flat(row.get("provenance"))}
+    return {key: str(value) for key, value in flat(row.get("provenance") if isinstance(row, dict) else None)}
 
 
 def flat(value: Any, key: str = "") -> Iterator[tuple[str, Scalar]]:

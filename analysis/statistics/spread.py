@@ -45,7 +45,7 @@ def ends(frame: pd.DataFrame, value: str, count: str = "n") -> tuple[pd.Series, 
 def mean_curves(curves: pd.DataFrame, by: list[str], x: str, value: str = "score") -> pd.DataFrame:
     """Return mean curves along `x` (time or moved): columns `by`, x, score, low, high (see ends), n (runs).
 
-    `curves` holds the rows of `frontier.curve` of many points, with `point` and the columns `by`; `score` is the mean
+    `curves` holds the rows of `frontier.curve` of many points, with `run` and the columns `by`; `score` is the mean
     of their column `value`, whose missing values are left out. The runs of a group were scored at different moments, so
     each counts with its latest score, on a grid common to the group that begins when all have a first score. A run that
     has ended keeps its last. Where curves have them, `periods` is the mean of periods met, and `complete` whether

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.measures import communication
 from analysis.read.stored import Tables
 from analysis.read.stored import tables as read
 from analysis.timeline import hosts
 from analysis.timeline.counters import POINTS, counters
 from analysis.timeline.events import SERVER, Event, Named, arrow, nanoseconds, piece, titles
 from analysis.timeline.hosts import LIMIT, lanes, stretch_of
-from fedsim.core import whole_files
+from fedsim.core import record, whole_files
 
 NAME = "trace.json.gz"
 ENDS = {"transfers": "arrived", "updates": "time", "spans": "end", "arrivals": "time"}
@@ -79,7 +78,7 @@ def _updates(table: pd.DataFrame) -> list[Event]:
 
 def _computing(spans: pd.DataFrame) -> tuple[list[Event], Named]:
     """Return the slices of the server's work, not core by core, and the names of all its rows."""
-    rows = lanes([stretch_of(row) for row in spans[spans["client"] == communication.SERVER].to_dict("records")])
+    rows = lanes([stretch_of(row) for row in spans[spans["client"] == record.SERVER].to_dict("records")])
     names = {(SERVER, 0): "updates", **{(SERVER, row): "computing" for row in range(1, 1 + len(rows))}}
     slices = [piece(SERVER, row, part.name, part.start, part.end) for row, lane in enumerate(rows, 1) for part in lane]
     return slices, names
@@ -87,13 +86,13 @@ def _computing(spans: pd.DataFrame) -> tuple[list[Event], Named]:
 
 def folded_by(transfers: pd.DataFrame, updates: pd.DataFrame) -> Iterator[tuple[int, int]]:
     """Yield (place in the table of transfers, place in that of updates) of each upload that the server has folded."""
-    came = transfers[(transfers["dst"] == communication.SERVER) & (transfers["fate"] == "delivered")]
+    came = transfers[(transfers["dst"] == record.SERVER) & (transfers["fate"] == "delivered")]
     for step, uploads in came[came["src"] >= 0].groupby("kind", sort=True):
         of = np.flatnonzero(updates["step"] == step)
         takers = np.repeat(of, updates["folded"].to_numpy()[of])
         if len(takers) == len(uploads) and (uploads["arrived"].to_numpy() <= updates["time"].to_numpy()[takers]).all():
             yield from zip(uploads.index.tolist(), takers.tolist(), strict=True)
-    edges = came[came["src"] < communication.SERVER]  # what these send is folded by the update that comes next
+    edges = came[came["src"] < record.SERVER]  # what these send is folded by the update that comes next
     takers = np.searchsorted(updates["time"].to_numpy(float), edges["arrived"].to_numpy(float), side="left")
     for upload, taker in zip(edges.index.tolist(), takers.tolist(), strict=True):
         if taker < len(updates):

@@ -167,7 +167,7 @@ class Requests:
         self.clients.finish(client)
 
     def close(self, request: Request) -> None:
-        """Wait for this request no longer: what it still brings, or has brought unread, is late."""
+        """Wait for this request no longer: all that it brings, or has brought and is not aggregated, is late."""
         if request.open and not (request.triggered and request.value is None):  # who is lost was counted as such
             request.open = False
             self.counts.late += 1

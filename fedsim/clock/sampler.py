@@ -63,10 +63,15 @@ def draw(among: Ints, count: int, weights: Floats, rng: np.random.Generator) -> 
     drawn = np.zeros(0, dtype=np.int64)
     for first in range(3):
         members = np.flatnonzero(kind == first)
-        drawn = np.append(drawn, members[_least(waits[members], count - len(drawn))])
+        drawn = np.append(drawn, members[least(waits[members], count - len(drawn))])
     return np.sort(among[drawn])
 
 
-def _least(values: Floats, count: int) -> Ints:
+def some(among: Ints, count: int, rng: np.random.Generator) -> Ints:
+    """Return `count` of `among`, ascending, all equally likely; all if there are no more."""
+    return among if len(among) <= count else np.sort(rng.choice(among, size=count, replace=False))
+
+
+def least(values: Floats | Ints, count: int) -> Ints:
     """Return the indices of the `count` smallest values, or of all if there are no more."""
     return np.arange(len(values)) if len(values) <= count else np.argpartition(values, count)[:count]

@@ -5,7 +5,10 @@ Names are hashed with BLAKE2, because Python's `hash` differs between processes.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+import random
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -79,6 +82,24 @@ def generator(seed: int, *name: object) -> np.random.Generator:
     True
     """
     return np.random.Generator(np.random.PCG64(integer(seed, *name)))
+
+
+@contextmanager
+def seeded(number: int) -> Iterator[None]:
+    """Have what is drawn from the global generators of Python, NumPy and torch depend on the number alone."""
+    torch = sys.modules.get("torch")  # nobody draws from it who has not imported it
+    others, state, drawn = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()
+    random.seed(number)
+    np.random.seed(number % 2**32)
+    if torch:
+        torch.default_generator.manual_seed(number)
+    try:
+        yield
+    finally:
+        random.setstate(others)
+        np.random.set_state(state)
+        if torch:
+            torch.set_rng_state(drawn)
 
 
 class Streams:

@@ -22,6 +22,7 @@ from fedsim.core.arrays import Array, Ints
 from fedsim.core.errors import UserError
 from fedsim.core.units import did_you_mean, nearest
 
+LARGEST = 1e290  # of a cell: in bits or operations it is still finite
 EXACT = 2**53  # below it every whole number has its own float
 CHUNK = 2_048  # rows held as texts at once; larger chunks are slower to collect
 
@@ -145,7 +146,7 @@ def _entries(path: Path, lines: Ints, column: Column, cells: Sequence[str]) -> A
         if "_" in "".join(cells):  # valid in Python's numbers, but not in tables
             raise ValueError
         numbers = np.fromiter(map(int if column.whole else float, cells), column.dtype, len(cells))
-        if ((numbers >= column.low) & (numbers <= column.high) & np.isfinite(numbers)).all():
+        if ((numbers >= column.low) & (numbers <= column.high) & (abs(numbers) <= LARGEST)).all():
             return numbers
     except (ValueError, OverflowError):
         pass  # checked again cell by cell, to find the one
@@ -168,6 +169,8 @@ def _entry(cell: str, column: Column) -> float | int | str:
     if not is_number(cell):
         raise ValueError(f"{cell.strip()!r} is not a number; write it plain, as in 12.5")
     value = float(cell)
+    if abs(value) > LARGEST:
+        raise ValueError(f"{cell.strip()} is larger than any number that can be computed with")
     if not column.low <= value <= column.high:
         least, most = column.low > -math.inf, column.high < math.inf
         highest = f"at most {column.high:g}" if float(f"{column.high:g}") <= column.high else f"below {column.high:g}"

@@ -91,7 +91,10 @@ def attempt(
             return PointOutcome(message=str(error), mistake=error)
         if message := memory.lacking(error):
             return PointOutcome(message=message, mistake=UserError(message))
-        return PointOutcome(source.in_a_line(error), traceback.format_exc(), source.place_of(error))
+        message, place = source.in_a_line(error), source.place_of(error)
+        if not place and (own := stamp.own_files(point.scenario)):
+            message += f"; does all in {', '.join(own)} return what it must?"
+        return PointOutcome(message, traceback.format_exc(), place)
     else:
         return PointOutcome(row=json.loads(text))
     finally:

@@ -20,6 +20,7 @@ from fedsim.core import logbook
 from fedsim.core.errors import UserError
 from fedsim.core.progress import ReportProgress
 from fedsim.core.record import Recorder
+from fedsim.core.seeds import integer, seeded
 from fedsim.core.version import __version__
 from fedsim.learn.algorithm import title_of
 from fedsim.learner.live import Live
@@ -45,7 +46,7 @@ def run(point: Point, folder: Path, data_root: Path, progress: ReportProgress, e
     The point reuses the records of earlier points beside its folder if they answer all its questions (`following.py`).
     Otherwise it is trained, and keeps a checkpoint, every so many seconds of real time, from which the next call
     resumes; one that does not fit is discarded, which the provenance notes, and the point starts from the beginning.
-    Raises UserError if the scenario asks for something that cannot be had, Breach if the books do not balance.
+    Raises UserError if the scenario asks for something that cannot be had, InvariantError if the books do not balance.
     """
     began, out, notes = time.perf_counter(), folder.parent, dict[str, str]()
     stamped = stamp.of(point.scenario)
@@ -90,7 +91,8 @@ def _run(
 ) -> tuple[dict[str, Any], Live]:  # fmt: skip
     """Run a point after what a record holds, and write its files; return its row and its learner."""
     scenario, recorder = point.scenario, Recorder()
-    with logbook.keep(folder / LOG) as messages, Watchdog(progress) as watchdog:
+    own = seeded(integer(scenario.seed, "global generators"))  # for parts that draw from those
+    with own, logbook.keep(folder / LOG) as messages, Watchdog(progress) as watchdog:
         built = build(scenario, data_root, recorder, record, messages)
         world, observer = built.world, built.observer
         watchdog.watched = world, built.done

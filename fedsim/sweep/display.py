@@ -1,21 +1,22 @@
 """Show a running sweep: progress bars on a terminal, elsewhere a line every half minute.
 
-Each line fits the width: labels are cut if necessary, numbers never.  A point that fails or stalls gets its own line
+Each line fits the width, for which labels are cut first.  A point that fails or stalls gets its own line
 immediately.  The time left is estimated from the progress since the sweep began, including that of unfinished points.
 """
 
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Column, Table
 from rich.text import Text
 
 from analysis.axes import short
-from analysis.terminal import cut, wrapped, writable
+from analysis.terminal import writable
 from fedsim.core.amounts import NONE, duration, number, watch
 from fedsim.core.progress import Progress
 from fedsim.point.attempt import SummaryRow
@@ -23,20 +24,10 @@ from fedsim.scenario.schema import Point
 from fedsim.sweep.runner import Watcher
 
 EVERY = 30.0  # seconds between two lines without a terminal
-BARS = (24, 8, 0)  # characters of a bar: the widest that leaves room for the labels
-LABEL = 16  # characters of a label that are never cut
+WIDE = 120  # characters of a line in which bars are long and labels name their axes
 SURE = 0.01  # share of a point that must be done before the time left is estimated
+Row = tuple[str, float, Sequence[str]]  # a label, the share that is done, and numbers
 STALLED = "nothing more can happen: no awaited client comes online, or no byte gets through"
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A line of the display: its label, the share that is done, and its numbers."""
-
-    label: str
-    share: float
-    numbers: Sequence[str]
-    brief: str = ""  # a shorter label, if there is little room
 
 
 class Display(Watcher):
@@ -53,7 +44,7 @@ class Display(Watcher):
         self._ended, self._clock = threading.Event(), threading.Thread(target=self._tick, daemon=True)
         self._live: Live | None = None
         if console.is_interactive:
-            self._live = Live(console=console, get_renderable=self._screen, refresh_per_second=4, transient=True)
+            self._live = Live(console=console, get_renderable=self.screen, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Self:
         """Start the display."""
@@ -111,17 +102,29 @@ class Display(Watcher):
         running = [f"{len(self._running)} running"] if self._running else []
         return ", ".join([f"{self.done}/{self.points} runs done", *self._counts(), *running, *self._times()])
 
-    def screen(self, width: int) -> list[str]:
+    def screen(self) -> Group:
         """Return the lines of the display: one for the sweep, and one for each running point."""
         with self._lock:
             running = [*self._running.values()]
-            whole = Bar(f"{self.done}/{self.points} runs", self._share(), [*self._counts(), *self._times()])
-        bars = [_bar(point, progress) for point, progress in running]
-        return [*_drawn([whole], width), *_drawn(bars, width)]
+            whole = f"{self.done}/{self.points} runs", self._share(), [*self._counts(), *self._times()]
+        return Group(self._lines([whole]), self._lines([self._row(*one) for one in running]))
 
-    def _screen(self) -> Text:
-        lines = self.screen(self.console.width)
-        return Text(writable("\n".join(lines), self.console.encoding), no_wrap=True, overflow="crop")
+    def _row(self, point: Point, progress: Progress) -> Row:
+        score = NONE if progress.score is None else number(progress.score)
+        numbers = [f"{duration(progress.simulated)} simulated", f"update {progress.updates}", f"score {score}"]
+        label = name(point.axes) if self.console.width >= WIDE else ", ".join(map(str, point.axes.values()))
+        return label, progress.share, numbers
+
+    def _lines(self, rows: Sequence[Row]) -> Table:
+        """Return lines of label, bar and numbers, in columns; labels are cut first where room is short."""
+        table = Table.grid(Column(), Column(max_width=24 if self.console.width >= WIDE else 8), padding=(0, 2, 0, 0))
+        for label, share, numbers in rows:
+            while len(table.columns) < 2 + len(numbers):
+                table.add_column(justify="right", no_wrap=True)
+            texts = [Text(writable(text, self.console.encoding)) for text in (label, *numbers)]
+            texts[0].no_wrap, texts[0].overflow = True, "ellipsis"
+            table.add_row(texts[0], ProgressBar(1.0, share), *texts[1:])
+        return table
 
     def _tick(self) -> None:
         while not self._ended.wait(self._every):
@@ -151,45 +154,3 @@ class Display(Watcher):
 def name(axes: dict[str, Any]) -> str:
     """Return the values of a point's axes, each with the last word of its key (the last three for a list's)."""
     return ", ".join(f"{short(axis)} {value}" for axis, value in axes.items()) or "the only run"
-
-
-def _bar(point: Point, progress: Progress) -> Bar:
-    score = NONE if progress.score is None else number(progress.score)
-    numbers = [f"{duration(progress.simulated)} simulated", f"update {progress.updates}", f"score {score}"]
-    return Bar(name(point.axes), progress.share, numbers, ", ".join(map(str, point.axes.values())))
-
-
-def _drawn(bars: Sequence[Bar], width: int) -> list[str]:
-    """Return the bars as lines of label, bar and numbers, each number padded to its column."""
-    if not bars:
-        return []
-    sizes = [max(map(len, column)) for column in zip(*(bar.numbers for bar in bars), strict=True)]
-    numbers = ["  ".join(f"{text:>{size}}" for text, size in zip(bar.numbers, sizes, strict=True)) for bar in bars]
-    beside = width - max(map(len, numbers)) - 2  # for labels and bars
-    labels, wide = _labelled(bars, beside)
-    if wide is None:  # no label fits beside the numbers
-        both = zip(labels, bars, strict=True)
-        return [
-            line for label, bar in both
-            for line in [cut(label, width), *wrapped("  ".join(bar.numbers), width, "  ")]
-        ]  # fmt: skip
-    room = min(max(map(len, labels)), beside - wide - 2 * bool(wide))
-    return [
-        "  ".join([f"{cut(label, room):<{room}}", *([_filled(bar.share, wide)] if wide else []), text])
-        for label, bar, text in zip(labels, bars, numbers, strict=True)
-    ]
-
-
-def _labelled(bars: Sequence[Bar], room: int) -> tuple[list[str], int | None]:
-    """Return labels and the width left for bars; labels are whole, or their values only, or cut to fit."""
-    for labels in ([bar.label for bar in bars], [bar.brief or bar.label for bar in bars]):
-        longest = max(map(len, labels))
-        for wide in BARS[:2]:
-            if room - wide - 2 >= longest:
-                return labels, wide
-    return labels, next((wide for wide in BARS[1:] if room - wide - 2 * bool(wide) >= min(longest, LABEL)), None)
-
-
-def _filled(share: float, width: int) -> str:
-    done = round(min(1.0, max(0.0, share)) * width)
-    return "━" * done + "─" * (width - done)

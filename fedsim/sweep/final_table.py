@@ -157,7 +157,7 @@ def refusals(rows: Sequence[SummaryRow]) -> str | None:
     if not (counts := [int(count) for count in given(rows, "refused") if count]):
         return None
     where = f"in {len(counts)} of {len(rows)} runs" if len(rows) > 1 else "in this run"
-    cause = "the training diverged (lower its learning rate, or set training.clip), or an effect forged them"
+    cause = "the training diverged (lower its learning rate, or set training.clip), or an effect or codec made them"
     replies = "1 reply" if sum(counts) == 1 else f"{sum(counts)} replies"
     return f"refused: {replies} {where} held numbers that are not finite and were not aggregated: {cause}"
 

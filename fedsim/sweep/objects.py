@@ -19,6 +19,7 @@ import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ def plain(value: Any, files: Files, where: str = "") -> Any:
         return _part(kind, value, files, where)
     if hasattr(value, "tolist") and not isinstance(value, type):  # of NumPy, pandas and PyTorch
         return plain(value.tolist(), files, where)
+    if not isinstance(value, str | int | float | date | None):
+        raise UserError(f"{where} holds {shown(value)}, which no scenario can; give numbers, texts or lists")
     return value
 
 
@@ -175,10 +178,8 @@ def _options(value: Any, files: Files, where: str) -> dict[str, Any]:
     for one in fields:
         given = getattr(value, one.name)
         if not _is_default(one, given):
-            found[one.name] = defaults.written(type(value), one.name, plain(given, files, where))
-            if not _is_plain(found[one.name]):
-                message = f"the option {one.name!r} of {type(value).__name__} holds a {type(given).__name__}"
-                raise UserError(f"{where}: {message}, which no scenario can hold; give numbers, texts, lists or paths")
+            option = f"{where}: the option {one.name!r} of {type(value).__name__}"
+            found[one.name] = defaults.written(type(value), one.name, plain(given, files, option))
     return found
 
 
@@ -188,14 +189,6 @@ def _is_default(one: "dataclasses.Field[Any]", given: Any) -> bool:
         return default is given or (type(default) is type(given) and bool(default == given))
     except (ValueError, TypeError, RuntimeError):  # arrays
         return False
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(_is_plain(inner) for inner in value)
-    if isinstance(value, dict):
-        return all(isinstance(key, str) and _is_plain(inner) for key, inner in value.items())
-    return isinstance(value, str | bool | int | float | None)
 
 
 def _archive(arrays: Mapping[str, Any]) -> bytes:

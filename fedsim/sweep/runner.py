@@ -17,28 +17,18 @@ from dataclasses import replace as replaced
 from functools import cached_property, partial
 from pathlib import Path
 
+from analysis.read.load import COSTS, RESULTS
 from fedsim.core.asking import asking_once
 from fedsim.core.errors import UserError
 from fedsim.core.progress import Progress
 from fedsim.core.whole_files import Unwritable, replace, reported, write_table
 from fedsim.point.attempt import PointOutcome, RunPoint, SummaryRow, attempt, commit
-from fedsim.point.build import costing
 from fedsim.point.checks import check
 from fedsim.point.results import source_hashes, stale, stamp
 from fedsim.point.results.folders import ERROR, PARTIAL, clear, clear_partial, finished, folders, locked, places, settle
 from fedsim.point.resume.following import learning_key_of
 from fedsim.scenario.schema import Point
 from fedsim.sweep.engines.choose import Engine
-
-RESULTS = [
-    "method", "metric", "score", "periods", "am", "la", "fm", "prequential", "sim_seconds", "bytes_up", "bytes_down",
-    "bytes_peer", "bytes_wasted", "updates", "updates_per_period", "staleness", "wanted", "asked", "folded", "lost",
-    "late", "refused", "worst_decile", "score_jain", "took_part", "upload_jain", "classes_covered", "chance",
-    "client_seconds", "server_seconds", "epsilon", "bytes_masking", "target", "target_on",
-    "seconds_to_target", "bytes_to_target", "periods_at_target", "target_at_first",
-    "arrivals", "recovery_seconds", "recovery_at_first", "never_recovered", "real_seconds", "followed",
-]  # fmt: skip
-
 
 SUMMARY_EVERY = 1.0  # seconds between two writings of summary.csv
 
@@ -78,12 +68,12 @@ class Sweep:
         Raises UserError if the folder cannot be used, or if a point shows a mistake of the user before any has
         finished; then what this call has written is removed.
         """
-        with reported(self.out), locked(self.out) as remove:
+        with reported(self.out), locked(self.out, self.given) as remove:
             settle(self.out)
             if fresh:
                 clear(self.out)
             where = places(self.out, self.points)
-            rows, standing = ({}, ()) if fresh else self._standing(where)
+            rows, standing = ({}, ()) if fresh else self.standing(where)
             clear_partial(self.out, {point.id for point in self.points} - {*rows})
             of_points = (*check.notes(self.points), *standing, *self._discard_checkpoints())
             for note in (*notes, *of_points, *self._mention_others(where)):
@@ -106,11 +96,11 @@ class Sweep:
     def unfinished(self, fresh: bool = False) -> list[Point]:
         """Return the points that `run` would run."""
         with reported(self.out):
-            rows = {} if fresh else self._standing(places(self.out, self.points))[0]
+            rows = {} if fresh else self.standing(places(self.out, self.points))[0]
         return [point for point in self.points if point.id not in rows]
 
     @asking_once()
-    def _standing(self, where: Mapping[str, Path]) -> tuple[dict[str, SummaryRow], tuple[str, ...]]:
+    def standing(self, where: Mapping[str, Path]) -> tuple[dict[str, SummaryRow], tuple[str, ...]]:
         """Return the rows of finished points that are up to date, and notes on what must run again."""
         rows = {id: row for id, folder in where.items() if (row := finished(folder)) is not None}
         review = stale.review(where, self.points, rows, self._others(where))
@@ -177,7 +167,7 @@ class Sweep:
     @cached_property
     def _results(self) -> list[str]:
         """The columns of results: those of costs only if a point has them."""
-        return [*RESULTS, *(costing.COLUMNS if any(point.scenario.costs for point in self.points) else ())]
+        return [*RESULTS, *(COSTS if any(point.scenario.costs for point in self.points) else ())]
 
     def _ordered(self, rows: dict[str, SummaryRow], where: Mapping[str, Path]) -> list[SummaryRow]:
         return [self._whole(point, rows[point.id], where) for point in self.points if point.id in rows]

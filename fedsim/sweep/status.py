@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from fedsim.core.whole_files import reported
 from fedsim.point.results.folders import ERROR, PARTIAL, finished, places, writer
 from fedsim.scenario.schema import Point
 from fedsim.sweep.runner import Sweep
@@ -24,10 +25,12 @@ def status(sweep: Sweep) -> dict[str, Any]:
 
     Raises UserError if the folder cannot be read.
     """
-    where, left = places(sweep.out, sweep.points), {point.id for point in sweep.unfinished()}
+    with reported(sweep.out):
+        where = places(sweep.out, sweep.points)
+        done, _ = sweep.standing(where)
 
     def state(point: Point) -> str:
-        if point.id not in left:
+        if point.id in done:
             return "done"
         if (sweep.out / f"{PARTIAL}{point.id}").is_dir():
             return "begun"

@@ -1,6 +1,6 @@
 """Check that nothing is changed in place or drawn from global random numbers, and that a seed repeats its results."""
 
-from fedsim.data.files.own_code import seeded
+from fedsim.core.seeds import seeded
 from fedsim.trial import trees
 from fedsim.trial.play import Event, Play
 from fedsim.trial.trial import Finding, Trial, broken

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.core.errors import UserError
-from fedsim.learn.engine.training import Trainer
 from fedsim.point.build import learning, prepared
 from fedsim.point.build.parts import Parts
-from fedsim.point.build.training import optimiser
 from fedsim.scenario.part import Part
 from fedsim.scenario.schema import Point, Scenario
 
@@ -71,19 +69,13 @@ class Stage:
         (only,) = self.scenario(**changes).points()
         return only
 
-    def setup(self, **changes: Any) -> learning.LearningSetup:
+    def setup(self) -> learning.LearningSetup:
         """Return a new instance of the algorithm, and what its clients learn from.
 
         Raises UserError where it refuses the deployment.
         """
         prepared.periods_of.cache_clear()  # what was tried before may have changed the data in place
-        return learning.prepare(Parts(self.scenario(**changes)), Path())
-
-    def trainer(self) -> Trainer:
-        """Return what trains the clients."""
-        given = self.scenario().training
-        assert given is not None
-        return Trainer(optimiser(given), given.local_steps)
+        return learning.prepare(Parts(self.scenario()), Path())
 
 
 def accepted(part: Part) -> Stage:

@@ -69,10 +69,23 @@ def test_scores_are_compared_after_the_same_updates(runs, tmp_path):
     assert line.each == pytest.approx([0.0, 0.1])
 
 
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["one", "--errors"], "--errors goes with --compare"),
+        (["one", "--all"], "--all goes with --compare"),
+        (["--compare", "one", "two", "--out", "both"], "--compare writes nothing: leave out --out"),
+        (["--compare", "one", "two", "--trace"], "--compare writes nothing: leave out --trace"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused(capsys, flags, told):
+    with pytest.raises(SystemExit) as ended:
+        analyse(flags)
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+
+
 def test_what_is_refused(runs, capsys):
-    with pytest.raises(SystemExit):
-        analyse([str(runs / "one"), "--errors"])
-    assert "--errors goes with --compare" in capsys.readouterr().err
     assert analyse(["--compare", str(runs / "one"), str(runs / "none"), "--errors"]) == 2
     assert "there is no such folder" in capsys.readouterr().err
 

@@ -116,7 +116,7 @@ def test_a_parameter_that_cannot_be_passed_is_reported(tmp_path):
     (tmp_path / "awkward.py").write_text("def targets_of(targets):\n    return targets\n", "utf-8")
     with (
         lookup.within_reach(tmp_path),
-        pytest.raises(ScenarioError, match="takes 'targets', which cannot be passed on"),
+        pytest.raises(ScenarioError, match="takes 'targets', a name that fedsim uses itself"),
     ):
         load("awkward.targets_of")
 

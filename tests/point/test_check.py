@@ -106,6 +106,8 @@ IMPORTS = (
     "from dataclasses import dataclass\nfrom fedsim.{module} import {base}\n@dataclass{frozen}\nclass Mine({base}):\n"
 )
 CHOOSE = "    def choose(self, free, count, columns, rng):\n        return free[{what}]\n"
+RETURN = "    def choose(self, free, count, columns, rng):\n        return {what}\n"
+FREE = "Mine.choose must return at most 3 of the 6 clients `free`, as an ascending array, not "
 HOOKS = "shape, drive, stay, forge"
 
 
@@ -117,14 +119,23 @@ HOOKS = "shape, drive, stay, forge"
         ("sampler", "(frozen=True)", CHOOSE.format(what="rng.lucky()"), "has no attribute 'lucky' (FILE, line 6)"),
         ("sampler", "(frozen=True)", CHOOSE.format(what="columns.statistics.asked == 0"),
          "statistics.asked needs `observes = True` in the sampler's class (FILE, line 6)"),
+        ("sampler", None, "    share: float = 0.5\n" + RETURN.format(what="free"), "(frozen=True) before Mine"),
+        ("sampler", "(frozen=True)", RETURN.format(what="None"), FREE + "None"),
+        ("sampler", "(frozen=True)", RETURN.format(what="[0, 1]"), FREE + "[0, 1]"),
+        ("sampler", "(frozen=True)", RETURN.format(what="free"), FREE + "array([0, 1, 2, 3, 4, 5])"),
+        ("sampler", "(frozen=True)", RETURN.format(what="free[:count][::-1]"), FREE + "array([2, 1, 0])"),
+        ("sampler", "(frozen=True)", RETURN.format(what="free[[0, 0]]"), FREE + "array([0, 0])"),
+        ("sampler", "(frozen=True)", RETURN.format(what="free[:1] + 99"), FREE + "array([99])"),
     ],
-    ids=["no hook", "not frozen", "an error", "not observing"],
+    ids=["no hook", "not frozen", "an error", "not observing", "no dataclass", "nothing", "a list", "too many",
+         "descending", "twice", "unknown"],
 )  # fmt: skip
 def test_a_mistake_in_ones_own_part_is_told_with_its_file(problems, tmp_path, monkeypatch, kind, frozen, body, message):
     module = {"effect": "net.effect", "sampler": "clock.sampler"}[kind]
     (tmp_path / f"{kind}s").mkdir()
     file = tmp_path / f"{kind}s" / "mine.py"
-    file.write_text(IMPORTS.format(module=module, base=kind.capitalize(), frozen=frozen) + body)
+    head = IMPORTS if frozen is not None else IMPORTS.replace("@dataclass{frozen}\n", "")
+    file.write_text(head.format(module=module, base=kind.capitalize(), frozen=frozen) + body)
     monkeypatch.syspath_prepend(tmp_path)
     flag = {"effect": "network.effects=[mine]", "sampler": "clients.sampler=mine"}[kind]
     (problem,) = problems(flag)

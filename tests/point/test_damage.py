@@ -350,7 +350,7 @@ import sys
 from pathlib import Path
 from fedsim.point.results.folders import locked
 
-with locked(Path(sys.argv[1])):
+with locked(Path(sys.argv[1]), ""):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -363,11 +363,11 @@ def test_a_second_process_is_refused_until_the_first_has_ended_or_died(tmp_path)
     try:
         assert first.stdout.readline() == "held\n"
         with pytest.raises(UserError, match=f"is being written by process {first.pid}; wait until it ends"):
-            locked(tmp_path).__enter__()
+            locked(tmp_path, "").__enter__()
         assert {".lock", ".holder"} <= {*names(tmp_path)}
         first.kill()
         assert first.wait() == (-signal.SIGKILL if hasattr(signal, "SIGKILL") else 1)
-        with locked(tmp_path):
+        with locked(tmp_path, ""):
             assert (tmp_path / ".holder").read_text() != f"{first.pid}\n"
     finally:
         first.kill()

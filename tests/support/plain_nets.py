@@ -63,6 +63,17 @@ class Convolved(nn.Module):
         return self.conv(x, edge_index)
 
 
+class Halving(nn.Module):
+    """A GCN that halves its input first: in place, or in a copy."""
+
+    def __init__(self, features: int, classes: int, inplace: bool = True) -> None:
+        super().__init__()
+        self.conv, self.inplace = GCNConv(features, classes), inplace
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x.mul_(0.5) if self.inplace else x * 0.5, edge_index)
+
+
 class Adapted(nn.Module):
     """A frozen base with an adapter of low rank; the base's weight is tied to a second name."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
 from fedsim.core import amounts
@@ -34,41 +35,58 @@ class Watch:
         return self.now
 
 
-def display(watch=None, **console):
+def display(watch=None, width=80, **console):
     file = io.StringIO()
-    made = Console(file=file, markup=False, highlight=False, width=80, **console)
+    made = Console(file=file, markup=False, highlight=False, width=width, **console)
     return Display(made, now=watch or time.monotonic, every=1000.0), file
 
 
+def screen(shown):
+    """The lines of the display, of which each fits the width."""
+    with shown.console.capture() as drawn:
+        shown.console.print(shown.screen())
+    lines = [line.rstrip() for line in drawn.get().splitlines()]
+    assert max(map(cell_len, lines)) <= shown.console.width
+    return lines
+
+
 def test_at_80_columns_labels_give_way_and_numbers_do_not():
-    watch = Watch()
-    shown, _ = display(watch)
-    shown.begin(54, 0)
-    watch.now = 100.0
-    shown.done = 10
-    shown.progressed(Named("a", AXES), Progress(12.3, 0.5, 0.513, 18))
-    shown.progressed(Named("b", {**AXES, "algorithm": "power", "seed": 11}), Progress(9000.0, 0.5, None, 1118))
-    lines = shown.screen(80)
-    assert max(map(len, lines)) <= 80
-    assert re.fullmatch(r"10/54 runs  ━+─+  elapsed 1:40  about 6:31 left", lines[0])
-    assert re.fullmatch(r"100 ms, 0.1, fed_ergnn, 0  ━{4}─{4}  12.30 s simulated    update 18  score 0.513", lines[1])
-    assert lines[2].endswith("2.5 h simulated  update 1118      score –")
-    assert shown.screen(200)[1].startswith(f"{name(AXES)}  ━")
+    for width, label in (80, "100 ms, 0.1, fed_ergnn, 0"), (200, name(AXES)):
+        watch = Watch()
+        shown, _ = display(watch, width)
+        shown.begin(54, 0)
+        watch.now = 100.0
+        shown.done = 10
+        shown.progressed(Named("a", AXES), Progress(12.3, 0.5, 0.513, 18))
+        shown.progressed(Named("b", {**LONG, "algorithm": "power", "seed": 11}), Progress(9000.0, 0.5, None, 1118))
+        lines = screen(shown)
+        assert re.fullmatch(r"10/54 runs  [━╸]+ +elapsed 1:40  about 6:31 left", lines[0])
+        assert lines[2].endswith("2.5 h simulated  update 1118      score –")
+        assert lines[1].endswith("12.30 s simulated    update 18  score 0.513")
+        assert lines[1].startswith(f"{label}  " if width == 200 else label[:20])
+        assert "…" in lines[2]
+        assert len(lines) == 3
 
 
 @given(
-    st.integers(12, 250), st.floats(0, 1e7), st.floats(0, 1), st.none() | st.floats(0, 1), st.integers(0, 10**6),
+    st.integers(80, 250), st.floats(0, 1e7), st.floats(0, 1), st.none() | st.floats(0, 1), st.integers(0, 10**6),
     st.booleans(),
 )  # fmt: skip
-def test_at_any_width_lines_fit_and_hold_every_number(width, simulated, share, score, updates, long):
-    shown, _ = display()
+def test_lines_fit_and_hold_every_number(width, simulated, share, score, updates, long):
+    shown, _ = display(width=width)
     shown.begin(7, 0)
     shown.progressed(Named("a", LONG if long else AXES), Progress(simulated, share, score, updates))
-    lines = shown.screen(width)
-    text = " ".join(" ".join(lines).split())
-    assert max(map(len, lines)) <= max(width, 12)
+    text = " ".join(" ".join(screen(shown)).split())
     for number in (amounts.duration(simulated), f"update {updates}", amounts.number(score)):
         assert number in text
+
+
+@pytest.mark.parametrize("width", [10, 30, 45])
+def test_on_a_narrow_terminal_lines_are_cut(width):
+    shown, _ = display(width=width)
+    shown.begin(7, 0)
+    shown.progressed(Named("a", LONG), Progress(12.3, 0.5, 0.513, 18))
+    assert len(screen(shown)) == 2
 
 
 def test_the_time_left_counts_what_this_sweep_has_done_and_parts_of_points():
@@ -90,8 +108,7 @@ def test_points_that_followed_another_are_counted():
     for point, followed in ("a", None), ("b", "a"), ("c", "a b"):
         shown.ended(Named(point), {"status": "done", "followed": followed}, "")
     assert shown.line().startswith("3/3 runs done, 2 reused a record, elapsed")
-    text = " ".join(" ".join(shown.screen(80)).split())
-    assert max(map(len, shown.screen(80))) <= 80
+    text = " ".join(" ".join(screen(shown)).split())
     assert "2 reused a record elapsed" in text
 
 

@@ -1,14 +1,22 @@
 """A sweep of which some points fail ends as any other does: with the table, the reasons, the report and exit code 1."""
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 import yaml
 from small_points import PLAIN
 from small_sweeps import table
+
+from fedsim import simulate
+from fedsim.point import attempt
+
+outcome = attempt.PointOutcome
 
 ROOT = Path(__file__).resolve().parents[2]
 FRAGILE = '''\
@@ -61,3 +69,71 @@ def test_a_sweep_with_a_failed_point_ends_with_table_and_report_and_so_does_its_
             assert "Fragile" in text
         assert "report: out/report/report.html" in done.stdout
         assert (tmp_path / "out" / "report" / "report.html").is_file()
+
+
+FORGETFUL = '''\
+"""FedAvg whose update returns nothing."""
+
+from dataclasses import dataclass
+
+from algorithms.fedavg import FedAvg
+
+
+@dataclass(frozen=True)
+class Fragile(FedAvg):
+    """FedAvg whose update returns nothing."""
+
+    def update(self, state, replies, step):
+        super().update(state, replies, step)
+'''
+DRAWING = '''\
+"""FedAvg that draws from the global generators."""
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from algorithms.fedavg import FedAvg
+from fedsim.learn.engine import tree
+
+
+@dataclass(frozen=True)
+class Fragile(FedAvg):
+    """FedAvg that draws from the global generators."""
+
+    def update(self, state, replies, step):
+        new = super().update(state, replies, step)
+        drawn = random.random() + np.random.rand() + torch.rand(1).item()
+        return {**new, "model": tree.transform(lambda leaf: leaf * drawn / 1.5, new["model"])}
+'''
+
+
+def run_in(folder, text, monkeypatch, **changes):
+    """Run the small scenario with an algorithm of one's own, and return its results."""
+    (folder / "lab").mkdir(exist_ok=True)
+    (folder / "lab" / "fragile.py").write_text(text)
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    for module in [name for name in sys.modules if name.split(".")[0] == "lab"]:
+        monkeypatch.delitem(sys.modules, module)
+    return simulate({**PLAIN, "algorithm": "lab.fragile", **changes}, progress=False, fresh=True)
+
+
+def test_a_part_that_returns_nothing_is_named_where_none_of_its_lines_has_failed(tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(attempt, "PointOutcome", lambda *told, **more: shown.append(told) or outcome(*told, **more))
+    with pytest.warns(RuntimeWarning, match="1 of 1 runs failed"):
+        run_in(tmp_path, FORGETFUL, monkeypatch)
+    assert shown[0][0].endswith("; does all in lab/fragile.py return what it must?")
+
+
+def test_what_draws_from_the_global_generators_gives_the_same_again(tmp_path, monkeypatch):
+    first = run_in(tmp_path, DRAWING, monkeypatch).scores
+    random.random(), np.random.rand(), torch.rand(1)  # somebody else's draws
+    states = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    second = run_in(tmp_path, DRAWING, monkeypatch).scores
+    assert first.equals(second)
+    assert states == (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())
+    assert not first.equals(run_in(tmp_path, DRAWING, monkeypatch, seed=5).scores)

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -221,8 +222,18 @@ def test_a_class_without_source_is_reported(here):
 
 def test_options_that_no_scenario_can_hold_are_reported(notebook):
     mine = notebook.run(DAMPED)["Damped"](mu=object())
-    with pytest.raises(UserError, match="here: the option 'mu' of Damped holds a object, which no scenario can hold"):
+    with pytest.raises(
+        UserError,
+        match=r"here: the option 'mu' of Damped holds <object object at .*>, which no scenario can; give numbers",
+    ):
         plain(mine)
+
+
+@pytest.mark.parametrize("value", [Decimal(3), object, (seed for seed in range(2)), {1, 2}])
+def test_a_mapping_with_what_no_scenario_can_hold_is_reported(here, value):
+    with pytest.raises(UserError, match=r"^scenario holds .*, which no scenario can; give numbers, texts or lists"):
+        simulate({**SCENARIO, "seed": value}, progress=False)
+    assert not [*here.iterdir()]
 
 
 def test_a_name_of_a_kind_that_is_no_key_says_which_key_it_is(here):

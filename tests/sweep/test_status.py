@@ -51,7 +51,7 @@ def test_every_state_is_told_from_the_others(call, small):
 
 
 def test_the_process_that_writes_is_named_and_a_dead_one_is_not(call, small):
-    with locked(OUT):
+    with locked(OUT, ""):
         found = json.loads(call(small, "--status", "--json")[1])
         assert (found["folder"], found["writer"]) == (str(OUT), str(os.getpid()))
         assert f"process {os.getpid()} is running them" in call(small, "--status")[1]

@@ -3,6 +3,7 @@
 import pytest
 from own_algorithms import SENT, TRAIN, here, trial
 
+from fedsim.core.errors import UserError
 from fedsim.trial import cohorts, messages, modules, protocols, resumed, side_effects
 
 
@@ -141,9 +142,8 @@ def test_a_result_that_depends_on_a_variable_of_the_module(tmp_path):
 
 def test_a_loss_that_adds_all_clients_up(tmp_path):
     body = "def loss(self, params, data, given):  # HERE\n    return self.task.loss(params, data).mean()\n"
-    found = only(cohorts.check(trial(tmp_path, body)))
-    assert found.where == here(tmp_path)
-    assert "its loss returns the shape () for one client, which must be (1,)" in found.what
+    with pytest.raises(UserError, match=r"Mine\.loss must return a vector of 4, .* not the shape \(\)"):
+        cohorts.check(trial(tmp_path, body))
 
 
 MODULES = "any_model = True\n\n"

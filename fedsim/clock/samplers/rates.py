@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from fedsim.clock.clients import Clients
-from fedsim.clock.sampler import Sampler
+from fedsim.clock.sampler import Sampler, some
 from fedsim.core import portable
 from fedsim.core.arrays import Bools, Floats, Ints
 from fedsim.core.errors import UserError
@@ -40,10 +40,7 @@ class Rates(Sampler):
         willing, rates = free[rates > 0], rates[rates > 0]
         if not len(willing) or not count:
             return willing[:0]
-        volunteers = willing[_volunteers(rates, rng)]
-        if len(volunteers) <= count:
-            return volunteers
-        return np.sort(volunteers[rng.choice(len(volunteers), size=count, replace=False)])
+        return some(willing[_volunteers(rates, rng)], count, rng)
 
     @cached_property
     def _listed(self) -> tuple[Ints, Floats]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.clock.clients import Clients
-from fedsim.clock.sampler import Sampler
+from fedsim.clock.sampler import Sampler, least
 from fedsim.core.arrays import Ints
 
 
@@ -15,8 +15,6 @@ class RoundRobin(Sampler):
 
     def choose(self, free: Ints, count: int, columns: Clients, rng: np.random.Generator) -> Ints:
         """Return the cohort."""
-        if len(free) <= count:
-            return free
         asked = columns.last_asked
         waited = asked[free] * len(asked) + free  # one number that orders by turn, then by client
-        return np.sort(free[np.argpartition(waited, count)[:count]])
+        return np.sort(free[least(waited, count)])

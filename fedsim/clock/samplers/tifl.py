@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from fedsim.clock.clients import Clients
-from fedsim.clock.sampler import Sampler
+from fedsim.clock.sampler import Sampler, some
 from fedsim.core.arrays import Floats, Ints
 from fedsim.core.errors import UserError
 from fedsim.core.units import Count, Duration
@@ -44,7 +44,7 @@ class Tifl(Sampler):
         seen = columns.statistics
         unknown = (seen.replies == 0) & (seen.asked < self.profile)
         if len(fresh := free[unknown[free]]):
-            return _some(fresh, count, rng)
+            return some(fresh, count, rng)
         seconds = seen.mean_seconds()
         kept = np.flatnonzero(seconds <= (math.inf if self.timeout is None else self.timeout))
         if not len(kept):
@@ -54,14 +54,10 @@ class Tifl(Sampler):
         tiers = np.array_split(kept[np.argsort(seconds[kept], kind="stable")], len(POLICIES[self.policy]))
         there = [np.intersect1d(tier, free, assume_unique=True) for tier in tiers]
         drawn = _tier([len(tier) for tier in there], POLICIES[self.policy], rng)
-        return free[:0] if drawn is None else _some(there[drawn], count, rng)
+        return free[:0] if drawn is None else some(there[drawn], count, rng)
 
 
 def _tier(sizes: list[int], policy: tuple[float, ...], rng: np.random.Generator) -> int | None:
     """Return a tier drawn by the policy among those with a free client; None if it may take none of them."""
     chances: Floats = np.where(np.array(sizes) > 0, policy, 0.0)
     return int(rng.choice(len(chances), p=chances / chances.sum())) if chances.any() else None
-
-
-def _some(among: Ints, count: int, rng: np.random.Generator) -> Ints:
-    return among if len(among) <= count else np.sort(rng.choice(among, size=count, replace=False))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.clock.clients import Clients
-from fedsim.clock.sampler import Sampler
+from fedsim.clock.sampler import Sampler, some
 from fedsim.core.arrays import Ints
 
 
@@ -17,6 +17,4 @@ class Uniform(Sampler):
 
     def choose(self, free: Ints, count: int, columns: Clients, rng: np.random.Generator) -> Ints:
         """Return the cohort."""
-        if len(free) <= count:
-            return free
-        return np.sort(free[rng.choice(len(free), size=count, replace=False)])
+        return some(free, count, rng)

@@ -52,7 +52,7 @@ class Web:
         return neighbours
 
     def around(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the neighbours of all these nodes, and for each the index of its node in `nodes`."""
+        """Return, for each neighbour of these nodes, the index of its node in `nodes`, and the neighbour."""
         count = self.starts[nodes + 1] - self.starts[nodes]
         at = np.repeat(np.arange(len(nodes)), count)
         before = np.cumsum(count) - count

@@ -7,21 +7,18 @@ Python are seeded too.  Not noticed: changes of files that the function reads, u
 """
 
 import inspect
-import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from torch.utils import data
 
 from fedsim.core.arrays import Array
 from fedsim.core.errors import ScenarioError, UserError
-from fedsim.core.seeds import integer
+from fedsim.core.seeds import integer, seeded
 from fedsim.data.dataset import Dataset
 from fedsim.data.files import own_arrays, own_rows
 from fedsim.data.files.raw import Targets
@@ -60,21 +57,6 @@ class OwnData(Dataset):
                 name, "refuse"
             )
         return own_rows.of_arrays(name, arrays, self.targets).rows()
-
-
-@contextmanager
-def seeded(number: int) -> Iterator[None]:
-    """Have what is drawn from the generators of torch, NumPy and Python depend on the number alone."""
-    state, others = np.random.get_state(), random.getstate()
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(number)
-        np.random.seed(number % 2**32)
-        random.seed(number)
-        try:
-            yield
-        finally:
-            np.random.set_state(state)
-            random.setstate(others)
 
 
 def arrays_in(where: str, made: Any) -> dict[str, Array]:

@@ -25,10 +25,12 @@ def bounds_of(graph: Graph, steps: int | None, step: float | None, patch: int | 
     There are `steps` windows over the recording's span, or as many of `step` seconds as needed, or of `patch`
     events, of which those of one second stay together, in a later window.
     """
-    start, end = graph["span"].tolist()
     if patch is not None:
-        times = graph["since"][graph["edges"][0] < graph["edges"][1]].sort().values
-        return torch.cat([torch.unique(torch.cat([graph["span"][:1], times[patch::patch]])), graph["span"][1:]])
+        source, target = graph["edges"]
+        times = graph["since"][source < target].sort().values
+        starts = torch.unique(torch.cat([graph["span"][:1], times[patch::patch]]))
+        return torch.cat([starts, graph["span"][1:]])
+    start, end = graph["span"].tolist()
     if steps is not None:
         return torch.from_numpy(np.linspace(start, end, steps + 1))
     assert step is not None
@@ -147,6 +149,9 @@ def merged(snapshots: Sequence[Graph]) -> Graph:
 
 def flattened(graph: Graph) -> Graph:
     """Return a changing whole graph as a static one, with every edge that ever existed and the last features."""
-    (only,) = snapshots_of(graph, torch.stack([graph["span"][0], graph["span"][1].nextafter(torch.tensor(math.inf))]))
-    flat = graph_of(only["x"], only["edges"], only["y"], graph["train"], graph["val"], graph["test"])
+    start, end = graph["span"]
+    # just after the end, at which the last features hold
+    bounds = torch.stack([start, end.nextafter(torch.tensor(math.inf))])
+    (whole,) = snapshots_of(graph, bounds)
+    flat = graph_of(whole["x"], whole["edges"], whole["y"], graph["train"], graph["val"], graph["test"])
     return with_keys(flat, {"real": graph["real"]}) if "real" in graph else flat

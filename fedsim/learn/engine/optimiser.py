@@ -274,9 +274,8 @@ def descend(
     moments = optimiser.start(params, 1) if state is None else tree.transform(torch.clone, state)
     leaves = [leaf.requires_grad_(True) for leaf in tree.leaves(params)]
     for step in range(steps):
-        found = torch.autograd.grad(loss(params, step).sum(), leaves, allow_unused=True)
-        grads = [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in zip(leaves, found, strict=True)]
-        optimiser.apply(leaves, grads, moments)
+        grads = torch.autograd.grad(loss(params, step).sum(), leaves, materialize_grads=True)
+        optimiser.apply(leaves, list(grads), moments)
     return tree.at(tree.transform(torch.detach, params), 0), moments
 
 

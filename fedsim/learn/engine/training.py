@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from fedsim.core.arrays import Ints
+from fedsim.core.errors import UserError
 from fedsim.data.graph import Graph
 from fedsim.learn import reported
 from fedsim.learn.algorithm import Fit, Job
@@ -124,6 +125,10 @@ class Trainer:
             use = iter(range(64))
             seeded = self.step_data(data, seeds, step, next(use))
             loss = fit.loss(params, seeded, seed_graphs(given, seeds, step, use))
+            if loss.shape != seeds.shape:
+                wanted = f"a vector of {len(seeds)}, one for each client"
+                name = getattr(fit.loss, "__qualname__", "the loss")
+                raise UserError(f"{name} must return {wanted}, not the shape {tuple(loss.shape)}")
             if self.reports:
                 reported.note(jobs, loss)
             grads = self._gradients(loss, leaves)
@@ -138,8 +143,7 @@ class Trainer:
 
     def _gradients(self, loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
         """Return the gradient of each leaf, zero where the loss does not depend on it."""
-        grads = torch.autograd.grad(loss.sum(), leaves, allow_unused=True)
-        return [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in zip(leaves, grads, strict=True)]
+        return list(torch.autograd.grad(loss.sum(), leaves, materialize_grads=True))
 
     def _state(self, jobs: Sequence[Job], slot: str | None, params: tree.Tree) -> tuple[OptimiserState, Shelf | None]:
         """Return each client's optimiser state, stacked, fresh for those without one, and the shelf it came from."""

@@ -6,6 +6,7 @@ from torch import Generator, Tensor
 
 from fedsim.data.graph import Graph
 from fedsim.learn.engine import ops
+from fedsim.learn.layers import dense
 from fedsim.learn.model import Model, fan_in
 
 
@@ -15,11 +16,7 @@ class SAGE(Model):
 
     def layer_init(self, inputs: int, outputs: int, generator: Generator) -> dict[str, Tensor]:
         """Return weight (F, H) and bias (H,) for the neighbours and root (F, H) for the node itself."""
-        return {
-            "weight": fan_in(inputs, generator, (inputs, outputs)),
-            "bias": fan_in(inputs, generator, (outputs,)),
-            "root": fan_in(inputs, generator, (inputs, outputs)),
-        }
+        return {**dense.layer(inputs, outputs, generator), "root": fan_in(inputs, generator, (inputs, outputs))}
 
     def layer(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:
         """Transform before averaging, which is the same and moves fewer numbers."""

@@ -4,7 +4,7 @@ One module serves all clients, so what it remembers of one client's graph would 
 `GCNConv(cached=True)` keeps the first client's edges.  Not found: what lies outside of the module, such as globals.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor, nn
@@ -14,10 +14,19 @@ from fedsim.core.errors import UserError
 OWN = {"_parameters", "_buffers", "_modules", "training"}
 
 
-def refuse(module: nn.Module, name: str, run: Callable[[], object]) -> None:
-    """Run the module once.  Raises UserError where it keeps a tensor, or where its parameters change their shapes."""
+def refuse(module: nn.Module, name: str, run: Callable[[], object], sample: Mapping[str, Any]) -> None:
+    """Run the module once, on the sample.
+
+    Raises UserError where it changes its input, keeps a tensor, or where its parameters change their shapes.
+    """
     before, shapes = _attributes(module), _shapes(module)
+    versions = [(key, value, value._version) for key, value in sample.items() if isinstance(value, Tensor)]
     run()
+    if changed := [key for key, tensor, version in versions if tensor._version != version]:
+        raise UserError(
+            f"{name} changes {changed[0]!r}, the client's own data, in its forward pass: write x = x * 2, not "
+            "x *= 2, and leave out inplace=True where a layer gets the input"
+        )
     for key, value in _attributes(module).items():
         if value is not before.get(key) and _holds_tensor(value):
             where = ".".join(filter(None, key))

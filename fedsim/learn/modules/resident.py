@@ -60,7 +60,7 @@ class Resident:
         self._places = _places(self.module)
         self._lent: Tensors | None = None
         self._methods: dict[str | None, _Method] = {}
-        hidden_state.refuse(self.module, self.name, lambda: self._dry(self.module))
+        hidden_state.refuse(self.module, self.name, lambda: self._dry(self.module), sample)
         self.set_buffers(self.first_buffers)
         self._costs = PassCosts(self.module, sample, lambda graph: self._call(self.module, graph))
 

@@ -64,7 +64,7 @@ class ModuleTrainer(OneByOne):
     def _gradients(self, loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
         if leaves is not self.resident.values:
             return super()._gradients(loss, leaves)
-        grads = torch.autograd.grad(loss, self.resident.owned, allow_unused=True, materialize_grads=True)
+        grads = torch.autograd.grad(loss, self.resident.owned, materialize_grads=True)
         return [grad.unsqueeze(0) for grad in grads]
 
 

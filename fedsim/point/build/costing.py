@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.read.load import COSTS
 from fedsim.clock import prices
 from fedsim.clock.prices import ESTIMATES, PARTS, PAYERS, QUANTITIES, TYPICAL, Prices
 from fedsim.core.arrays import Floats, Ints, Strings
@@ -26,11 +27,6 @@ from fedsim.scenario.schema import Scenario
 
 FILE = "costs.parquet"
 SUFFIXES = {"low": "_low", "typical": "", "high": "_high"}
-COLUMNS = tuple(
-    f"{quantity}{suffix}"
-    for quantity in QUANTITIES
-    for suffix in ("", "_low", "_high", *(f"_{payer}" for payer in PAYERS), "_to_target")
-)
 HOUR = 3600.0
 
 
@@ -109,7 +105,7 @@ def write(folder: Path, paid: Prices, tables: Mapping[str, pa.Table], end: float
 
 
 def row(paid: Prices, tables: Mapping[str, pa.Table], spent: Floats, reached: float | None) -> dict[str, float | None]:
-    """Return COLUMNS; `reached` is the second in which the target was reached, if that is one moment."""
+    """Return COSTS; `reached` is the second in which the target was reached, if that is one moment."""
     found: dict[str, float | None] = {}
     hit = None if reached is None else _bill(paid, tables, np.array([reached]))[0].sum(axis=0)
     for q, quantity in enumerate(QUANTITIES):
@@ -119,7 +115,7 @@ def row(paid: Prices, tables: Mapping[str, pa.Table], spent: Floats, reached: fl
             own = [place for place, (who, _) in enumerate(PARTS) if who == payer]
             found[f"{quantity}_{payer}"] = float(spent[own, q, TYPICAL].sum())
         found[f"{quantity}_to_target"] = None if hit is None else float(hit[q, TYPICAL])
-    return {name: found[name] for name in COLUMNS}
+    return {name: found[name] for name in COSTS}
 
 
 def _bill(paid: Prices, tables: Mapping[str, pa.Table], times: Floats) -> Floats:

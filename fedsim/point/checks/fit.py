@@ -3,7 +3,7 @@
 Differential privacy needs a known number of replies per update, and secure aggregation needs rounds whose replies are
 added; both cover the mean of differences and nothing else that an algorithm may send, and leave no other `aggregation`
 anything to combine.  Samplers that observe need replies that travel to a server; those that read losses also need
-clients that train, and whose uploads are not to be hidden.  A model of pairs (`fedsim.learn.pair_model`) has no
+clients that train, and whose uploads are not to be hidden.  A model of pairs (`fedsim.learn.model.PairModel`) has no
 embedding of a node by itself and reads events, so that it needs a task that asks about pairs, a stream that hands out
 events, and an algorithm that takes any model and asks nothing of it (`Algorithm.any_model`, `needs`).
 
@@ -259,7 +259,14 @@ def rehearse(parts: Parts) -> list[Problem]:
             statistics=ClientStatistics(count) if parts.sampler.observes else _Unobserved(),
             availability=lambda: np.ones(count),
         )
-        if not len(parts.sampler.choose(np.arange(count), count, everybody, rng("participation"))):
+        few = np.arange(min(count, 100))
+        for free, most in ((few, len(few) // 2), (np.arange(count), count)):
+            chosen = parts.sampler.choose(free, most, everybody, rng("participation"))
+            sound = isinstance(chosen, np.ndarray) and len(chosen) <= most and np.isin(chosen, free).all()
+            if not sound or (chosen[1:] <= chosen[:-1]).any():
+                wanted = f"at most {most} of the {len(free)} clients `free`, as an ascending array"
+                raise UserError(f"{type(parts.sampler).__name__}.choose must return {wanted}, not {chosen!r:.80}")
+        if not len(chosen):
             raise UserError("no client would ever be asked; give at least one a positive rate")
     return wrong
 

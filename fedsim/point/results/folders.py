@@ -202,13 +202,14 @@ LOCK, HOLDER = ".lock", ".holder"  # Windows lets no other process read a locked
 
 
 @contextmanager
-def locked(out: Path) -> Iterator[list[Path]]:
-    """Lock the folder for this process, creating it; the lock of a dead process is free.
+def locked(out: Path, given: str) -> Iterator[list[Path]]:
+    """Lock the folder for this process and the scenario `given`, creating it; a dead process has no lock.
 
     Folders added to the yielded list are removed at the end if this call created them and they are empty.
-    Raises UserError if the folder cannot be written, holds links or another process holds it.
+    Raises UserError if the folder cannot be written, holds links or other files, or another process holds it.
     """
     refuse_links(out)
+    _refuse_others(out, given)
     new, lock = [folder for folder in (out, *out.parents) if not os.path.exists(folder)], FileLock(out / LOCK)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -237,6 +238,17 @@ def writer(out: Path) -> str | None:
             return None
     except Timeout:
         return ((out / HOLDER).read_text("utf-8").strip() if (out / HOLDER).is_file() else "") or "?"
+
+
+def _refuse_others(out: Path, given: str) -> None:
+    """Raise UserError for a folder without results that has a summary.csv or another scenario.yaml."""
+    summary, scenario = out / "summary.csv", out / "scenario.yaml"
+    if summary.is_file():
+        other = not summary.read_bytes().startswith(b"run,status,")
+    else:
+        other = scenario.is_file() and scenario.read_text("utf-8", "replace") != given
+    if other and not (out / POINTS).is_dir():
+        raise UserError(f"{out} holds other files of the same names: give another folder with --out")
 
 
 def _take(lock: FileLock, out: Path) -> None:

@@ -1,9 +1,9 @@
 """Stamp: everything besides its scenario that affects a point's results, stored with its results and checkpoints.
 
 It holds a hash of the source of every module that the run of the point needs: `fedsim.point.run`, the files of the
-point's parts, and whatever these import (`imports.py`), so that edits are noticed, except those of comments.  Modules
-that display, compare or schedule points are not included.  Results whose stamp differs from the sources are computed
-again.
+point's parts, and whatever these import (`source_hashes.py`), so that edits are noticed, except those of comments.
+Modules that display, compare or schedule points are not included.  Results whose stamp differs from the sources are
+computed again.
 
 Versions of libraries are recorded, but another version does not make a point run again.  A version is a setting of the
 host, like `device`: it changes last bits and rarely random draws.  Results of a cluster must also
@@ -99,6 +99,13 @@ def modules_of_parts(scenario: Scenario) -> list[str]:
     if scenario.algorithm is None:
         parts.append(("algorithm", Part(name="algorithms.traffic")))
     return [*_modules_of(parts)]
+
+
+def own_files(scenario: Scenario) -> list[str]:
+    """Return the files of a scenario's parts that are not fedsim's own, as messages show them."""
+    names = dict.fromkeys(modules_of_parts(scenario))
+    own = [name for name in names if f".{lookup.OWN}." in name or not name.startswith(("fedsim.", "algorithms."))]
+    return [source.shown(path) for name in own if (path := lookup.file_of(name))]
 
 
 def read(path: Path) -> Stamp | None:

@@ -175,7 +175,8 @@ def _found(kind: str, part: str, where: str) -> type[Any]:
     if name is None:
         raise ScenarioError.at(where, _not_one(kind, part, file, [*classes]))
     declared = getattr(classes[name], "__dataclass_params__", None)
-    if declared and not declared.frozen:
+    options = [hint for hint in inspect.get_annotations(classes[name]).values() if "ClassVar" not in str(hint)]
+    if (declared and not declared.frozen) or (options and "__dataclass_params__" not in vars(classes[name])):
         raise ScenarioError.at(where, f"{file}: write @dataclass(frozen=True) before {name}")
     if inspect.isabstract(classes[name]):
         missing = ", ".join(sorted(classes[name].__abstractmethods__))

@@ -30,9 +30,8 @@ def of(taker: Callable[..., Any], filled: Collection[str], taken: Collection[str
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or name in filled:
             continue
         if name in taken or parameter.kind is parameter.POSITIONAL_ONLY:
-            raise UserError(
-                f"{taker.__name__} takes {name!r}, which cannot be passed on: give it another name, or wrap it"
-            )
+            why = "a name that fedsim uses itself" if name in taken else "which has no name outside"
+            raise UserError(f"{taker.__name__} takes {name!r}, {why}: give it another name, or wrap it")
         default = dataclasses.MISSING if parameter.default is parameter.empty else parameter.default
         options.append((name, _checked(hints.get(name, Any)), _field(default)))
     return options

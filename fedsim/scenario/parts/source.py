@@ -51,8 +51,9 @@ def place_of(error: BaseException) -> str:
 
 
 def in_a_line(error: BaseException) -> str:
-    """Return an error in a line: its class and its message."""
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+    """Return an error's class and the first line of its message; the last where the first is blank."""
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0] or lines[-1]}"
 
 
 def defines(module: str, contract: tuple[str, str]) -> bool:

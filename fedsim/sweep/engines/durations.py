@@ -15,20 +15,21 @@ from typing import Any
 from fedsim.core import units
 from fedsim.scenario.schema import Point, Scenario
 
-PointKind = tuple[str, str, str, str, bool]
+PointKind = tuple[str, str, str, str]  # algorithm, data set, model, protocol
 
 
 @dataclass
 class Durations:
     """Host seconds of the points that have ended, by kind."""
 
-    _spent: dict[PointKind, tuple[float, float]] = field(default_factory=dict)  # seconds, and the work done in them
+    # seconds, and the work done in them, of points that followed and of others
+    _spent: dict[tuple[PointKind, bool], tuple[float, float]] = field(default_factory=dict)
     _known: dict[str, tuple[PointKind, float]] = field(default_factory=dict)  # by a point's id; asked again and again
 
     def rank(self, point: Point, follows: bool) -> tuple[float, float]:
         """Return the predicted seconds of a point, infinite if no point of its kind has ended, and its work."""
         kind, work = self._of(point)
-        seconds, done = self._spent.get((*kind[:-1], follows), (math.inf, 1.0))
+        seconds, done = self._spent.get((kind, follows), (math.inf, 1.0))
         return seconds / done * work, work
 
     def ended(self, point: Point, row: Any) -> None:
@@ -36,7 +37,7 @@ class Durations:
         if not row or not (took := row.get("real_seconds")):
             return
         kind, work = self._of(point)
-        key = (*kind[:-1], bool(row.get("followed")))
+        key = kind, bool(row.get("followed"))
         seconds, done = self._spent.get(key, (0.0, 0.0))
         self._spent[key] = seconds + took, done + work
 
@@ -50,7 +51,7 @@ def kind_of(scenario: Scenario) -> PointKind:
     """Return what points must have in common to be compared by their work."""
     parts = scenario.algorithm, scenario.data.dataset if scenario.data else None, scenario.model, scenario.protocol
     algorithm, dataset, model, protocol = ("" if part is None else part.name for part in parts)
-    return algorithm, dataset, model, protocol, False
+    return algorithm, dataset, model, protocol
 
 
 def work_of(scenario: Scenario) -> float:

@@ -466,6 +466,7 @@ def fail_all(run):
         (lambda run: next(run.glob("points/*/transfers.parquet")).unlink(), "this table is missing"),
         (lambda run: next(run.glob("points/*/scenario.yaml")).unlink(), "its scenario is unreadable"),
         (lambda run: next(run.glob("points/*/scenario.yaml")).write_text("a: [\n"), "its scenario is unreadable"),
+        (lambda run: next(run.glob("points/*/scenario.yaml")).write_bytes(b"\xff"), "its scenario is unreadable"),
         (lambda run: next(run.glob("points/*/scenario.yaml")).write_text("- a\n"), "not a scenario"),
         (spoil_table, "cannot be read"),
         (drop_column, "has no column lost"),

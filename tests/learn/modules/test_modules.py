@@ -253,6 +253,7 @@ def test_a_lazy_module_is_materialised():
     ("module_class", "options", "privacy", "message"),
     [
         (plain_nets.Convolved, {"cached": True}, PUBLIC, "keeps tensors in 'conv._cached_edge_index'"),
+        (plain_nets.Halving, {}, PUBLIC, "Halving changes 'x', the client's own data, in its forward pass"),
         (plain_nets.Images, {"buffers": "refuse"}, PUBLIC, "has buffers"),
         (plain_nets.Images, {}, Privacy(clip=1.0), "nothing protects them"),
         (plain_nets.Gine, {}, PUBLIC, "needs 'edge_attr'"),
@@ -265,3 +266,10 @@ def test_what_cannot_work_is_refused(module_class, options, privacy, message):
     shape = (1, 8, 8) if module_class is plain_nets.Images else (5,)
     with pytest.raises(ScenarioError, match=message):
         federation(module_class, clients(*shape), shape[0], privacy=privacy, **options)
+
+
+def test_what_is_changed_in_a_copy_is_not_refused():
+    graphs = clients(5)
+    before = {number: graph["x"].clone() for number, graph in graphs.items()}
+    federation(plain_nets.Halving, graphs, 5, inplace=False).work([*graphs])
+    assert all(graph["x"].equal(before[number]) for number, graph in graphs.items())
