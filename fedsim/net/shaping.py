@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from fedsim.core.errors import UserError
 from fedsim.core.record import SERVER
 from fedsim.net.effect import Effect
 from fedsim.net.message import Message
@@ -57,6 +58,10 @@ def shaped(
             for each in halves:
                 for effect in effects:
                     effect.shape(each, stream)
+                    losses = each.loss_up, each.loss_down
+                    if min(each.propagation, each.jitter, *losses) < 0 or max(losses) >= 1:
+                        name = type(effect).__name__
+                        raise UserError(f"{name}.shape leaves a delay below 0 s or a loss outside of [0, 1): {each}")
         if other is not None:
             _join(transfer, other)
         if transfer.loss_up or transfer.loss_down:

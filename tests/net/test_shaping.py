@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from netlab import up, world
 
 from fedsim.core import seeds
+from fedsim.core.errors import UserError
 from fedsim.net.effect import Effect
 from fedsim.net.effects.loss import Loss
 
@@ -74,3 +75,31 @@ def test_an_effect_draws_from_each_transfers_own_stream():
     assert [row.arrived for row in here.rows] == pytest.approx(
         sorted(1.5 * (stream.exponential(0.1) + stream.random()) for stream in streams)
     )
+
+
+@dataclass(frozen=True)
+class Setting(Effect):
+    """Sets one of a transfer's numbers."""
+
+    name: str = "propagation"
+    value: float = 0.0
+
+    def shape(self, transfer, rng):
+        setattr(transfer, self.name, self.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("propagation", -5.0), ("jitter", -0.1), ("loss_up", 1.5), ("loss_up", 1.0), ("loss_down", -0.1)],
+)
+def test_a_number_that_no_message_can_have_is_refused_with_the_effects_name(name, value):
+    here = world(effects=[Setting(name, value)])
+    with pytest.raises(UserError, match=r"Setting\.shape leaves a delay below 0 s or a loss outside of \[0, 1\): .*"):
+        here.network.send(up(0, 1000))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("propagation", 0.0), ("jitter", 3.0), ("loss_up", 0.0), ("loss_up", 0.99)]
+)
+def test_numbers_at_the_ends_are_not_refused(name, value):
+    world(effects=[Setting(name, value)]).network.send(up(0, 1000))
