@@ -26,7 +26,7 @@ from fedsim.sweep.runner import Watcher
 EVERY = 30.0  # seconds between two lines without a terminal
 WIDE = 120  # characters of a line in which bars are long and labels name their axes
 SURE = 0.01  # share of a point that must be done before the time left is estimated
-Row = tuple[str, float, Sequence[str]]  # a label, the share that is done, and numbers
+BarLine = tuple[str, float, Sequence[str]]  # a label, the share that is done, and numbers
 STALLED = "nothing more can happen: no awaited client comes online, or no byte gets through"
 
 
@@ -109,13 +109,13 @@ class Display(Watcher):
             whole = f"{self.done}/{self.points} runs", self._share(), [*self._counts(), *self._times()]
         return Group(self._lines([whole]), self._lines([self._row(*one) for one in running]))
 
-    def _row(self, point: Point, progress: Progress) -> Row:
+    def _row(self, point: Point, progress: Progress) -> BarLine:
         score = NONE if progress.score is None else number(progress.score)
         numbers = [f"{duration(progress.simulated)} simulated", f"update {progress.updates}", f"score {score}"]
         label = name(point.axes) if self.console.width >= WIDE else ", ".join(map(str, point.axes.values()))
         return label, progress.share, numbers
 
-    def _lines(self, rows: Sequence[Row]) -> Table:
+    def _lines(self, rows: Sequence[BarLine]) -> Table:
         """Return lines of label, bar and numbers, in columns; labels are cut first where room is short."""
         table = Table.grid(Column(), Column(max_width=24 if self.console.width >= WIDE else 8), padding=(0, 2, 0, 0))
         for label, share, numbers in rows:

@@ -57,9 +57,9 @@ def explain(console: Console, scenario: Scenario, points: Sequence[Point], data_
 def estimates(points: Sequence[Point], data_root: Path, every: bool) -> dict[str, Any]:
     """Return what is known of the conditions that are shown, and how many there are."""
     chosen, known = examined(points, every)
-    told = [{"axes": point.axes, "note": noted(one)} | (one.plain() if isinstance(one, Preview) else {})
+    estimated = [{"axes": point.axes, "note": noted(one)} | (one.plain() if isinstance(one, Preview) else {})
             for point in chosen for one in [seen(point, data_root)]]  # fmt: skip
-    return {"conditions": told, "of": known}
+    return {"conditions": estimated, "of": known}
 
 
 def words(scenario: Scenario, points: Sequence[Point], every: bool = False) -> Iterator[tuple[str, str]]:

@@ -95,8 +95,8 @@ def received(replies: Sequence[Reply]) -> list[Tree]:
 
 def periods_known(known: Mapping[int, int], replies: Sequence[Reply]) -> dict[int, int]:
     """Return the last period that the server knows of each client, by client, after these replies."""
-    told = {reply.client: int(reply.upload["period"]) for reply in replies if "prototypes" in reply.upload}
-    return {**known, **told}
+    periods = {reply.client: int(reply.upload["period"]) for reply in replies if "prototypes" in reply.upload}
+    return {**known, **periods}
 
 
 def of_classes(graph: Graph, classes: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -44,15 +44,15 @@ def before(graph: Graph, pairs: Tensor, moments: Tensor, length: int) -> Histori
     stop = torch.searchsorted(diary.key, ends * (len(diary.seconds) + 1) + rank.unsqueeze(1))
     count = (stop - diary.first[ends]).clamp(max=length - 1)
     place = torch.arange(length, device=ends.device)
-    told = (place > 0) & (place <= count.unsqueeze(2))
-    at = torch.where(told, (stop - count).unsqueeze(2) + place - 1, 0)
+    is_event = (place > 0) & (place <= count.unsqueeze(2))
+    at = torch.where(is_event, (stop - count).unsqueeze(2) + place - 1, 0)
     if not len(diary.order):
         free = torch.zeros_like(at)
-        return Histories(ends.unsqueeze(2).expand_as(at), free, free.float(), told | (place == 0))
-    event = torch.where(told, diary.order[at], 0)
-    gap = torch.where(told, moments.view(-1, 1, 1) - graph["happened"][event], 0.0)
-    node = torch.where(told, diary.other[at], ends.unsqueeze(2))
-    return Histories(node, event, gap.float(), told | (place == 0))
+        return Histories(ends.unsqueeze(2).expand_as(at), free, free.float(), is_event | (place == 0))
+    event = torch.where(is_event, diary.order[at], 0)
+    gap = torch.where(is_event, moments.view(-1, 1, 1) - graph["happened"][event], 0.0)
+    node = torch.where(is_event, diary.other[at], ends.unsqueeze(2))
+    return Histories(node, event, gap.float(), is_event | (place == 0))
 
 
 def common(found: Histories) -> Tensor:
@@ -69,9 +69,9 @@ def features(graph: Graph, found: Histories) -> tuple[Tensor, Tensor]:
     message = graph["message"]
     if not len(message):
         return of_node, of_node.new_zeros(len(of_node), message.shape[1])
-    told = found.taken.clone()
-    told[:, :, 0] = False
-    return of_node, message[found.event.flatten()] * told.view(-1, 1)
+    is_event = found.taken.clone()
+    is_event[:, :, 0] = False
+    return of_node, message[found.event.flatten()] * is_event.view(-1, 1)
 
 
 def _diary(graph: Graph) -> Diary:
