@@ -157,3 +157,11 @@ def test_a_factor_that_makes_no_sense_is_refused(load, factor):
             clients="{count: 1}",
             network=f"{{latency: 1 ms, uplink: 1 Mbit/s, downlink: 1 Mbit/s, rate_factor: {factor}}}",
         )
+
+
+def test_a_factor_that_makes_a_rate_infinite_is_refused(load):
+    scenario = load(
+        clients="{count: 2}", network="{latency: 1 ms, uplink: 1e300 bit/s, downlink: 1 Mbit/s, rate_factor: 1e15}"
+    )
+    with pytest.raises(UserError, match=r"network\.rate_factor.* larger than numbers can be"):
+        fleet.rows(scenario, Streams(0))

@@ -2,6 +2,7 @@ import sys
 import textwrap
 
 import pytest
+import simpy
 
 from fedsim.core.errors import ScenarioError
 from fedsim.scenario.part import Part
@@ -176,3 +177,16 @@ def test_every_file_of_a_kind_is_recognised_without_being_imported(kind):
         assert source.defines(f"{find.KINDS[kind].package}.{name}", find.KINDS[kind].contract), name
     other = "effect" if kind != "effect" else "codec"
     assert not source.defines(f"{find.KINDS[other].package}.{find.names(other)[0]}", find.KINDS[kind].contract)
+
+
+def test_an_error_in_a_line_is_its_class_and_the_line_that_says_something():
+    def process(env):
+        yield 5
+
+    env = simpy.Environment()
+    env.process(process(env))
+    with pytest.raises(RuntimeError) as caught:
+        env.run()
+    assert source.in_a_line(caught.value) == 'RuntimeError: Invalid yield value "5"'
+    assert source.in_a_line(ValueError("one\ntwo")) == "ValueError: one"
+    assert source.in_a_line(KeyError()) == "KeyError: "

@@ -103,7 +103,8 @@ def rows(scenario: Scenario, rng: Rng) -> dict[str, Floats]:
     if "speed" in found and (slow := np.flatnonzero(np.isnan(found["speed"]))).size:
         message = f"is missing, and the column 'gflops' of clients.table has no value for client {slow[0]}; give one"
         raise ScenarioError.at("clients.speed", message)
-    rates = {key: found[key] * network.rate_factor for key in ("uplink", "downlink")}
+    with np.errstate(over="ignore"):
+        rates = {key: found[key] * network.rate_factor for key in ("uplink", "downlink")}
     if not np.isfinite([*rates.values()]).all():
         raise ScenarioError.at("network.rate_factor", "makes rates larger than numbers can be; give less")
     return found | rates

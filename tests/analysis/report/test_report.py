@@ -483,6 +483,13 @@ def test_mistakes_are_one_message_and_exit_code_two(tmp_path, capsys, spoil, mes
     assert message in told
 
 
+def test_a_row_that_is_no_mapping_is_a_run_without_provenance(tmp_path):
+    run = write_sweep(tmp_path / "run", **ONE)
+    (row,) = run.glob("points/*/scenario.yaml")
+    (row.parent / "row.json").write_text("[]")
+    assert load([run]).provenance == {f"run/{row.parent.name}": {}}
+
+
 def test_a_point_given_as_a_run_is_told_so(tmp_path):
     run = write_sweep(tmp_path / "run", **ONE)
     point = next((run / "points").iterdir())

@@ -55,3 +55,10 @@ def test_other_axes_go_into_a_folder_of_results(here):
     assert run("send.yaml", "--out", "out") == 0
     assert run("send.yaml", "--out", "out", "--set", "protocol.rounds=1") == 0
     assert Path("out/scenario.yaml").read_text().endswith("# with --set protocol.rounds=1\n")
+
+
+def test_a_folder_of_results_is_continued_whatever_its_summary_holds(here):
+    assert run("send.yaml", "--out", "out") == 0
+    Path("out/summary.csv").write_text("spoilt\n")
+    assert run("send.yaml", "--out", "out") == 0
+    assert Path("out/summary.csv").read_text().count(",done,") == 2
