@@ -170,7 +170,7 @@ def _entry(cell: str, column: Column) -> float | int | str:
         raise ValueError(f"{cell.strip()!r} is not a number; write it plain, as in 12.5")
     value = float(cell)
     if abs(value) > LARGEST:
-        raise ValueError(f"{cell.strip()} is larger than any number that can be computed with")
+        raise ValueError(f"{value:g} is too large to compute with")
     if not column.low <= value <= column.high:
         least, most = column.low > -math.inf, column.high < math.inf
         highest = f"at most {column.high:g}" if float(f"{column.high:g}") <= column.high else f"below {column.high:g}"

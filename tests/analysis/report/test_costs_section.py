@@ -6,7 +6,6 @@ from test_privacy_section import Kept
 
 from analysis.read.load import COSTS
 from analysis.report.costs_section import costs_section
-from fedsim.point.build.costing import COLUMNS
 
 SPENT = {"fedavg": 1000.0, "power": 4000.0}
 
@@ -62,7 +61,3 @@ def test_runs_without_prices_have_no_part(tmp_path):
     bare = points().drop(columns=COSTS)
     assert costs_section(bare, pd.DataFrame(), {}, [], "accuracy", None, files) == ""
     assert files.tables == {}
-
-
-def test_the_report_reads_the_columns_that_a_run_writes():
-    assert {*COSTS} == {*COLUMNS}
