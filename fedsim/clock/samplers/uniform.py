@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.clock.clients import Clients
-from fedsim.clock.sampler import Sampler, some
+from fedsim.clock.sampler import Sampler
 from fedsim.core.arrays import Ints
 
 
@@ -17,4 +17,4 @@ class Uniform(Sampler):
 
     def choose(self, free: Ints, count: int, columns: Clients, rng: np.random.Generator) -> Ints:
         """Return the cohort."""
-        return some(free, count, rng)
+        return free if len(free) <= count else np.sort(free[rng.choice(len(free), size=count, replace=False)])
