@@ -38,8 +38,6 @@ LOOK = {
         "titleColor": SOFT, "rowPadding": 12,
     },
 }  # fmt: skip
-# not the commas inside "lognormal(50 ms, 0.5)", "[1, 2]" or "kind=kept, request=push"
-BETWEEN_AXES = re.compile(r", (?=[^\s=]+ )(?![^(]*\)|[^[]*\])")
 MEANS, UNITS = "!isValid(datum.unit)", "isValid(datum.unit)"  # which rows of `each_unit` are drawn
 
 
@@ -285,16 +283,12 @@ def _place(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _panel_order(labels: pd.Series) -> list[str]:
     """Return the panels by the value of their axis: "latency 10 ms" before "latency 1 s"; names stay as they come."""
-    parts = {str(label): BETWEEN_AXES.split(str(label)) for label in labels.unique()}
-    values = {label: [part.split(" ", 1)[-1] for part in own] for label, own in parts.items()}
-    if len({*map(len, values.values())}) > 1:  # a value has such a comma in it
-        values = {label: [label] for label in values}
-    places = [_places(column) for column in zip(*values.values(), strict=True)]
-    return sorted(values, key=lambda label: [place[value] for place, value in zip(places, values[label], strict=True)])
-
-
-def _places(values: Sequence[str]) -> dict[str, int]:
-    """Return the place of each value of an axis: by size if any has a digit, else as they come."""
-    distinct = [*dict.fromkeys(values)]
-    numbered = any(re.search(r"\d", value) for value in distinct)
-    return {value: place for place, value in enumerate(ordered(distinct) if numbered else distinct)}
+    # a comma inside "lognormal(50 ms, 0.5)", "[1, 2]" or "kind=kept, request=push" parts nothing
+    apart = re.compile(r", (?=[^\s=]+ )(?![^(]*\)|[^[]*\])")
+    split = {str(label): [part.split(" ", 1)[-1] for part in apart.split(str(label))] for label in labels.unique()}
+    if len({*map(len, split.values())}) > 1:  # a value has such a comma in it
+        split = {label: [label] for label in split}
+    parts = [dict.fromkeys(values) for values in zip(*split.values(), strict=True)]
+    lines = [ordered(values) if any(re.search(r"\d", value) for value in values) else [*values] for values in parts]
+    places = [{value: i for i, value in enumerate(line)} for line in lines]
+    return sorted(split, key=lambda label: [place[v] for place, v in zip(places, split[label], strict=True)])

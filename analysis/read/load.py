@@ -21,7 +21,6 @@ from analysis.read.methods import labels, without_digests
 from analysis.read.stored import AGAIN, POINTS, NotARunError, check, line
 
 COUNTS = ["updates", "wanted", "asked", "folded", "lost", "late", "refused"]
-BYTES = ["bytes_up", "bytes_down", "bytes_peer", "bytes_wasted", "bytes_to_target"]
 SERVED = ["worst_decile", "score_jain", "took_part", "upload_jain", "classes_covered"]
 RECOVERY = ["arrivals", "recovery_seconds", "recovery_at_first", "never_recovered"]
 COSTS = [  # of runs that were priced

@@ -1,6 +1,6 @@
 """Show a running sweep: progress bars on a terminal, elsewhere a line every half minute.
 
-Each line fits the width, for which labels are cut first.  A point that fails or stalls gets its own line
+Each line fits the width: labels are cut if necessary, numbers never.  A point that fails or stalls gets its own line
 immediately.  The time left is estimated from the progress since the sweep began, including that of unfinished points.
 """
 
@@ -17,14 +17,14 @@ from rich.text import Text
 
 from analysis.axes import short
 from analysis.terminal import writable
-from fedsim.core.amounts import NONE, duration, number, watch
+from fedsim.core.amounts import duration, number, watch
 from fedsim.core.progress import Progress
 from fedsim.point.attempt import SummaryRow
 from fedsim.scenario.schema import Point
 from fedsim.sweep.runner import Watcher
 
 EVERY = 30.0  # seconds between two lines without a terminal
-WIDE = 120  # characters of a line in which bars are long and labels name their axes
+LEAST, WIDE = 16, 120  # characters: of a label and its bar; from which labels name their axes
 SURE = 0.01  # share of a point that must be done before the time left is estimated
 BarLine = tuple[str, float, Sequence[str]]  # a label, the share that is done, and numbers
 STALLED = "nothing more can happen: no awaited client comes online, or no byte gets through"
@@ -110,20 +110,25 @@ class Display(Watcher):
         return Group(self._lines([whole]), self._lines([self._row(*one) for one in running]))
 
     def _row(self, point: Point, progress: Progress) -> BarLine:
-        score = NONE if progress.score is None else number(progress.score)
-        numbers = [f"{duration(progress.simulated)} simulated", f"update {progress.updates}", f"score {score}"]
         label = name(point.axes) if self.console.width >= WIDE else ", ".join(map(str, point.axes.values()))
-        return label, progress.share, numbers
+        score = f"score {number(progress.score)}"
+        return label, progress.share, [f"{duration(progress.simulated)} simulated", f"update {progress.updates}", score]
 
     def _lines(self, rows: Sequence[BarLine]) -> Table:
-        """Return lines of label, bar and numbers, in columns; labels are cut first where room is short."""
-        table = Table.grid(Column(), Column(max_width=24 if self.console.width >= WIDE else 8), padding=(0, 2, 0, 0))
-        for label, share, numbers in rows:
-            while len(table.columns) < 2 + len(numbers):
-                table.add_column(justify="right", no_wrap=True)
-            texts = [Text(writable(text, self.console.encoding)) for text in (label, *numbers)]
-            texts[0].no_wrap, texts[0].overflow = True, "ellipsis"
-            table.add_row(texts[0], ProgressBar(1.0, share), *texts[1:])
+        """Return lines of label, bar and numbers in columns; labels are cut if necessary, numbers never."""
+        width, encoding = self.console.width, self.console.encoding
+        sizes = [max(map(len, column)) for column in zip(*(row[2] for row in rows), strict=True)]
+        beside = sum(sizes) + 2 * len(sizes) + LEAST <= width  # else numbers go below their label
+        columns = [Column(max_width=24 if width >= WIDE else 8)]
+        columns += [Column(justify="right", no_wrap=True) for _ in sizes]
+        table = Table.grid(Column(), *(columns if beside else ()), padding=(0, 2, 0, 0))
+        for text, share, numbers in rows:
+            label = Text(writable(text, encoding), no_wrap=True, overflow="ellipsis")
+            shown = [writable(one, encoding) for one in numbers]
+            if beside:
+                table.add_row(label, ProgressBar(1.0, share), *shown)
+            else:
+                table.add_row(Group(label, "  ".join(shown)))
         return table
 
     def _tick(self) -> None:

@@ -4,8 +4,9 @@ from typing import Any
 
 import torch
 
+from fedsim.scenario.parts import source
 from fedsim.trial import trees
-from fedsim.trial.trial import Finding, Trial, broken, line_of
+from fedsim.trial.trial import Finding, Trial, broken
 
 TOLERANCE = 1e-4  # of what float32 rounds differently when many are computed at once
 REMEDY = (
@@ -21,7 +22,7 @@ def check(trial: Trial) -> list[Finding]:
         for fit, together, single in zip(work.fits, work.trained, alone.trained, strict=False):
             if (path := differing(together, single)) is not None:
                 what = f"the fit{path} {context} has another outcome in a cohort than when the client is trained alone"
-                return [broken(what, line_of(fit.loss), REMEDY)]
+                return [broken(what, source.line_of(fit.loss), REMEDY)]
         if (path := differing(work.upload, alone.upload)) is not None:
             what = f"the upload{path} {context} differs when clients are trained one by one"
             return [broken(what, trial.method("work"), "work may read nothing of other clients' jobs")]

@@ -1,9 +1,8 @@
 """A trial: an algorithm, the deployment on which it is tried, and the rounds that several checks look at."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from fedsim.learn.algorithm import Algorithm
 from fedsim.scenario.parts import source
@@ -64,11 +63,4 @@ class Trial:
     def method(self, name: str) -> str:
         """Return "file:line" of a method of the algorithm, "" where it has no source."""
         function = getattr(self.cls, "work" if name == "train" else name, None)
-        return line_of(function) if callable(function) else ""
-
-
-def line_of(function: Callable[..., Any]) -> str:
-    """Return "file:line" of a function's definition; of a partial one, that of the function inside."""
-    while not hasattr(function, "__code__") and callable(inner := getattr(function, "func", None)):
-        function = inner
-    return source.line_of(function)
+        return source.line_of(function) if callable(function) else ""

@@ -205,5 +205,6 @@ def test_a_keyword_that_would_hide_what_every_model_has_is_refused(here):
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(here))
-        with pytest.raises(ScenarioError, match="Net takes 'embed', a name that fedsim uses itself"):
+        told = "Net takes 'embed', a name that fedsim uses itself: give it another name"
+        with pytest.raises(ScenarioError, match=told):
             find.build("model", Part(name="hiding_nets.Net"))

@@ -142,8 +142,9 @@ def test_a_result_that_depends_on_a_variable_of_the_module(tmp_path):
 
 def test_a_loss_that_adds_all_clients_up(tmp_path):
     body = "def loss(self, params, data, given):  # HERE\n    return self.task.loss(params, data).mean()\n"
-    with pytest.raises(UserError, match=r"Mine\.loss must return a vector of 4, .* not the shape \(\)"):
+    with pytest.raises(UserError, match=r"Mine\.loss must return a vector of 4, .* not the shape \(\)") as caught:
         cohorts.check(trial(tmp_path, body))
+    assert f"({here(tmp_path)})" in str(caught.value)
 
 
 MODULES = "any_model = True\n\n"

@@ -23,6 +23,7 @@ from fedsim.learn.algorithm import Fit, Job
 from fedsim.learn.engine import joining, layout, tree
 from fedsim.learn.engine import optimiser as optimisers
 from fedsim.learn.engine.optimiser import KeptState, Optimiser, OptimiserState, Schedule, Shelf, in_training
+from fedsim.scenario.parts import source
 
 if TYPE_CHECKING:
     from fedsim.learn.task import Task
@@ -126,9 +127,9 @@ class Trainer:
             seeded = self.step_data(data, seeds, step, next(use))
             loss = fit.loss(params, seeded, seed_graphs(given, seeds, step, use))
             if loss.shape != seeds.shape:
-                wanted = f"a vector of {len(seeds)}, one for each client"
-                name = getattr(fit.loss, "__qualname__", "the loss")
-                raise UserError(f"{name} must return {wanted}, not the shape {tuple(loss.shape)}")
+                name, place = getattr(fit.loss, "__qualname__", "the loss"), source.line_of(fit.loss)
+                wanted = f"a vector of {len(seeds)}, one for each client, not the shape {tuple(loss.shape)}"
+                raise UserError(f"{name} must return {wanted} ({place})")
             if self.reports:
                 reported.note(jobs, loss)
             grads = self._gradients(loss, leaves)

@@ -30,7 +30,12 @@ def shown(path: Path) -> str:
 
 
 def line_of(function: Callable[..., Any]) -> str:
-    """Return "file:line" of a function's definition, "" if it has no source, such as one written in C."""
+    """Return "file:line" of a function's definition, "" if it has no source, such as one written in C.
+
+    Of a partial function it is that of the function inside.
+    """
+    while not hasattr(function, "__code__") and callable(inner := getattr(function, "func", None)):
+        function = inner
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{shown(Path(code.co_filename))}:{code.co_firstlineno}" if code else ""
 
