@@ -78,7 +78,7 @@ def play(
     """Play these rounds, each with these clients, trained together or, without `batch`, one by one."""
     player = _Player(setup, trainer, observe or (lambda method, given: nullcontext()), batch)
     for number, clients in enumerate(rounds):
-        player.round(number, clients, number * len(setup.periods[0]) // len(rounds))
+        player.round(number, clients, number * len(setup.data.periods[0]) // len(rounds))
     return player.result
 
 
@@ -128,7 +128,7 @@ class _Player:
     def _ask(self, number: int, client: int, period: int, step: str) -> PlayedJob:
         algorithm = self.algorithm
         download = self._call(self._given(), algorithm.download, self.state, client, step)
-        data = self.setup.periods[client][min(period, len(self.setup.periods[client]) - 1)].graph
+        data = self.setup.data.periods[client][min(period, len(self.setup.data.periods[client]) - 1)].graph
         seed, self.jobs = seeds.integer(0, "job", client, self.jobs), self.jobs + 1
         job = Job(client, step, period, download, data, dict(self.memories.get(client, {})), seed)
         declared = self._call(_parts(job), algorithm.upload_like, job)

@@ -180,7 +180,7 @@ def periods(keep: dict[str, float]) -> list[list[Period]]:
     dataset = {"name": "synthetic", "nodes": 300, "classes": 4, "features": 8}
     stream = {"name": "class_incremental", "classes": 2, "every": "1 updates"}
     data = Data.model_validate({"dataset": dataset, "partition": "random", "keep": keep, "stream": stream})
-    return periods_of(data.model_dump_json(), 2, 0, Path(), "cpu")[0]
+    return periods_of(data.model_dump_json(), 2, 0, Path(), "cpu").periods
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2])

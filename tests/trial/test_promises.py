@@ -130,9 +130,9 @@ def test_a_change_in_place(tmp_path, body, what):
 
 def test_data_that_one_algorithm_has_changed_are_new_for_the_next(tmp_path):
     tried = trial(tmp_path, work(before='job.data["x"] *= 2'))
-    before = tried.stage.setup().periods[0][0].graph["x"].clone()
+    before = tried.stage.setup().data.periods[0][0].graph["x"].clone()
     assert side_effects.check_in_place(tried)
-    assert tried.stage.setup().periods[0][0].graph["x"].equal(before)
+    assert tried.stage.setup().data.periods[0][0].graph["x"].equal(before)
 
 
 def test_a_result_that_depends_on_a_variable_of_the_module(tmp_path):

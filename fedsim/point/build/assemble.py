@@ -5,7 +5,6 @@ learned.  It expects a checked scenario (`check.py`), and runs nothing.
 """
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -87,12 +86,12 @@ def build(
 
     setup = learning.prepare(parts, data_root)
     learner = (learning.trained if trains else learning.estimated)(parts, setup, attackers, record, messages)
-    world = build_world(parts, learner, recorder, setup.held)
+    world = build_world(parts, learner, recorder, lambda: setup.data.held)
     return started(world, learner, parts, setup, recorder.extend if trains else None)
 
 
 def build_world(parts: Parts, learner: Live, recorder: Recorder, held: Callable[[], Ints] | None = None) -> World:
-    """Return a scenario's network, clients and servers; `held` is `LearningSetup.held`, None if nothing is learned."""
+    """Return a scenario's network, clients and servers; `held` returns `Prepared.held`, None if nothing is learned."""
     scenario, env, rng = parts.scenario, simpy.Environment(), Streams(parts.scenario.seed)
     rows = RowFeed(recorder)
     router = Router(rows.add)
@@ -152,11 +151,11 @@ def exchange_of(parts: Parts, server: ServerHost, rng: Streams) -> Exchange:
 
 
 def check_groups(parts: Parts, held: Callable[[], Ints] | None) -> Traits:
-    """Return what effects know of the clients; `held` is `LearningSetup.held`, None where nothing is learned.
+    """Return what effects know of the clients; `held` returns `Prepared.held`, None where nothing is learned.
 
     Raises ScenarioError, with the key of the effect, if the data do not have the labels that make its groups.
     """
-    traits = Traits(parts.countries, held and cache(held))
+    traits = Traits(parts.countries, held)
     for number, effect in enumerate(parts.effects):
         if isinstance(effect, Grouped) and effect.groups == "labels":
             try:

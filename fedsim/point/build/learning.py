@@ -8,26 +8,22 @@ import json
 import logging
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from fedsim.clock import partition_work
 from fedsim.clock.repartition import Repartitions
 from fedsim.clock.world import World
 from fedsim.core import kernels, logbook
-from fedsim.core.arrays import Ints
 from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import Streams
-from fedsim.data.graph import Graph, Period, classes_of
 from fedsim.data.stream import Stream
 from fedsim.data.streams.snapshots import AHEAD, Snapshots
-from fedsim.data.time.temporal import Overview
 from fedsim.learn import suits
 from fedsim.learn.algorithm import Algorithm, Context
 from fedsim.learn.engine.cohort import JobQueue
@@ -56,7 +52,6 @@ if TYPE_CHECKING:
     from fedsim.learner.gaussian_mechanism import GaussianMechanism
 
 MMAP_THRESHOLD, TRIM_THRESHOLD, TOP_PAD = -3, -1, -2  # glibc's numbers of the options of mallopt
-CLIENTS_LOGGED = 100  # whose order of periods the log tells
 
 log = logging.getLogger(__name__)
 
@@ -69,9 +64,7 @@ class LearningSetup:
     task: Task
     cohort: JobQueue
     stream: Stream
-    periods: list[list[Period]]
-    overview: Overview | None = None
-    apart: Mapping[str, Sequence[Graph]] = field(default_factory=dict)  # each period's graph of splits with their own
+    data: prepared.Prepared
 
     def pack(self, value: Any) -> bytes:
         """Return a value of the algorithm's as bytes.  Raises Unfit where it holds what cannot be kept."""
@@ -84,17 +77,7 @@ class LearningSetup:
     @cached_property
     def given(self) -> preserve.DataGraphs:
         """The graphs that there are from the start, to which packed values refer."""
-        return preserve.DataGraphs(prepared.graphs_of(self.periods, self.apart, self.overview))
-
-    def held(self) -> Ints:
-        """Return how many nodes of each class each client ever has to train on, (K, classes)."""
-        classes = max(1, classes_of([period.graph for own in self.periods for period in own]))
-        found = np.zeros((len(self.periods), classes), dtype=np.int64)
-        for client, own in enumerate(self.periods):
-            for period in own:
-                labels = period.graph["y"][period.graph["train"]].numpy(force=True)
-                found[client] += np.bincount(labels[labels >= 0], minlength=classes)
-        return found
+        return preserve.DataGraphs(self.data.graphs)
 
     def check(self, scenario: Scenario) -> dict[str, Metric]:
         """Return the metrics by name.  Raises ScenarioError unless what is measured can be scored on these data."""
@@ -105,7 +88,7 @@ class LearningSetup:
 
     def _scene(self, measure: Measure) -> Scene:
         splits = _built("split", measure.splits)
-        given = Scene(self.task, self.algorithm, splits, self.periods, self.apart, measure.heuristics)
+        given = Scene(self.task, self.algorithm, splits, self.data.periods, self.data.apart, measure.heuristics)
         if isinstance(self.stream, Snapshots):
             given = replace(given, negatives=self.stream.negatives, later=AHEAD)
         return given
@@ -121,11 +104,12 @@ class LearningSetup:
 
     def deliver(self, world: World) -> None:
         """Set off the stream."""
-        if self.overview is not None:
-            world.env.process(partition_work.watch(world, self.overview, len(self.periods)))
+        periods, overview = self.data.periods, self.data.overview
+        if overview is not None:
+            world.env.process(partition_work.watch(world, overview, len(periods)))
             if world.network.has_server:  # which knows the graph
-                world.repartitions = Repartitions(world, self.overview)
-        world.env.process(self.stream.run(world, self.periods))
+                world.repartitions = Repartitions(world, overview)
+        world.env.process(self.stream.run(world, periods))
 
 
 def prepare(parts: Parts, root: Path) -> LearningSetup:
@@ -135,7 +119,8 @@ def prepare(parts: Parts, root: Path) -> LearningSetup:
     """
     found = made(parts, root)
     if found.overview is None:
-        _log_orders(found.periods)
+        for line in found.orders:
+            log.info("%s", line)
     return setup_of(parts, found, len(found.periods), choose_device(parts.scenario.device))
 
 
@@ -183,9 +168,7 @@ def setup_of(parts: Parts, found: prepared.Prepared, clients: int, device: str) 
         algorithm = evolving(algorithm)
     algorithm, trainer = composed(parts, algorithm, task, found.periods)
     cohort = JobQueue(algorithm, trainer, batch=scenario.cohort.mode == "union")
-    return LearningSetup(
-        algorithm, task, cohort, find.build("stream", scenario.data.stream), found.periods, found.overview, found.apart
-    )
+    return LearningSetup(algorithm, task, cohort, find.build("stream", scenario.data.stream), found)
 
 
 def trained(
@@ -265,14 +248,6 @@ def _settle(threads: int) -> None:
     torch.set_num_threads(threads)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS may sum in any order
     torch.set_deterministic_debug_mode("warn")  # use_deterministic_algorithms would load torch's compiler first
-
-
-def _log_orders(periods: list[list[Period]]) -> None:
-    """Tell which classes each client meets in which period: continual scores hang on it."""
-    for client, own in enumerate(periods[:CLIENTS_LOGGED]):
-        graphs = [period.graph for period in own]
-        met = [sorted(set(graph["y"][graph["train"] | graph["val"] | graph["test"]].tolist())) for graph in graphs]
-        log.info("client %d: %s", client, " -> ".join("{" + ",".join(map(str, classes)) + "}" for classes in met))
 
 
 def _built(kind: str, names: Sequence[str]) -> dict[str, Any]:

@@ -7,16 +7,18 @@ arrive is not decided here (a stream's `run`), nor is what is learned from them.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
 from fedsim.core import logbook
+from fedsim.core.arrays import Ints
 from fedsim.core.errors import ScenarioError
 from fedsim.core.seeds import Rng, Streams
 from fedsim.data.files.own_tables import masked
@@ -30,9 +32,11 @@ from fedsim.scenario.part import Part
 from fedsim.scenario.parts import find
 
 ROOM = 1e9  # bytes of the data sets kept between points of one process; two are kept in any case
+CLIENTS_LOGGED = 100  # whose order of periods the log tells
 
 
-class Prepared(NamedTuple):
+@dataclass(frozen=True)
+class Prepared:
     """What there is to learn from; features, classes (or real targets); what a server overlooks, what is tested
     apart; what was logged while it was made, for the log of each point that uses it.
     """
@@ -43,6 +47,34 @@ class Prepared(NamedTuple):
     overview: Overview | None
     apart: dict[str, list[Graph]]
     messages: Sequence[logbook.LogMessage] = ()
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """All graphs, in an order that is always the same."""
+        graphs = [graph for own in self.periods for one in own for graph in (one.graph, *one.ahead)]
+        return [*graphs, *chain(*self.apart.values(), self.overview.snapshots if self.overview else ())]
+
+    @cached_property
+    def held(self) -> Ints:
+        """How many nodes of each class each client ever has to train on, (K, classes)."""
+        classes = max(1, classes_of([period.graph for own in self.periods for period in own]))
+        counts = np.zeros((len(self.periods), classes), dtype=np.int64)
+        for client, own in enumerate(self.periods):
+            for period in own:
+                labels = period.graph["y"][period.graph["train"]].numpy(force=True)
+                counts[client] += np.bincount(labels[labels >= 0], minlength=classes)
+        return counts
+
+    @cached_property
+    def orders(self) -> list[str]:
+        """Which classes each client meets in which period, for the log: continual scores hang on it."""
+        lines = []
+        for client, own in enumerate(self.periods[:CLIENTS_LOGGED]):
+            graphs = [period.graph for period in own]
+            met = [sorted(set(graph["y"][graph["train"] | graph["val"] | graph["test"]].tolist())) for graph in graphs]
+            sets = ("{" + ",".join(map(str, classes)) + "}" for classes in met)
+            lines.append(f"client {client}: {' -> '.join(sets)}")
+        return lines
 
 
 @contextmanager
@@ -72,21 +104,12 @@ def periods_of(
     others = periods_of.cache_info().currsize
     if others > 1 and (others + 1) * _size(made) > ROOM:  # those of a sweep are about as large as each other
         periods_of.cache_clear()
-    return made._replace(messages=messages)
-
-
-def graphs_of(
-    periods: Sequence[Sequence[Period]], apart: Mapping[str, Sequence[Graph]], overview: Overview | None
-) -> list[Graph]:
-    """Return all graphs of prepared data, in an order that is always the same."""
-    graphs = [graph for own in periods for one in own for graph in (one.graph, *one.ahead)]
-    return [*graphs, *chain(*apart.values(), overview.snapshots if overview else ())]
+    return replace(made, messages=messages)
 
 
 def _size(made: Prepared) -> int:
     """Return the bytes of all graphs but for indices of sparse features; shared ones are counted once."""
-    graphs = graphs_of(made.periods, made.apart, made.overview)
-    tensors = [value for graph in graphs for value in graph.values() if isinstance(value, torch.Tensor)]
+    tensors = [value for graph in made.graphs for value in graph.values() if isinstance(value, torch.Tensor)]
     stored = [(one.values() if one.layout == torch.sparse_csr else one).untyped_storage() for one in tensors]
     return sum({storage.data_ptr(): storage.nbytes() for storage in stored}.values())
 

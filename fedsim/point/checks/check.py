@@ -247,7 +247,7 @@ def _look(scenario: Scenario, root: Path, keep: bool) -> str:
     setup = learning.prepare(parts, root)
     setup.check(scenario)
     setup.algorithm.start()
-    check_groups(parts, setup.held)
+    check_groups(parts, lambda: setup.data.held)
     if setup.task.classes == 1 and "classes" in setup.task.judges:
         name = scenario.data.dataset.name
         return f"data.dataset: {name!r} has a single class, so every model is right about all of it"

@@ -21,7 +21,7 @@ ONE = ["grid.protocol.name=[sync]", "grid.algorithm=[fedavg]", "grid.data.split.
 def test_tasks_hold_the_nodes_that_the_page_says(data_root):
     scenario, _ = yaml_file.load(ROOT / "scenarios/power_fig2.yaml", ONE)
     (point,) = scenario.points()
-    periods = build(point.scenario, data_root, Recorder()).setup.periods
+    periods = build(point.scenario, data_root, Recorder()).setup.data.periods
     (table,) = (one for one in file.read() if one.table == "power_fig2_tasks")
     for row, own in zip(table.rows, periods, strict=True):
         for cell, period in zip(row.cells[1:], own, strict=True):
