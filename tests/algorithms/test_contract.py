@@ -228,10 +228,11 @@ def test_a_round_of_clients_with_nothing_to_train_on(algorithm, hold):
     """In both periods rounds of them alone, before and after one with a client that does train."""
     stage = accepted(Part(name=algorithm, options=CHEAPER.get(algorithm, {})))
     lesson = stage.setup()
-    empty, others = lesson.periods[:2], lesson.periods[2:]
+    empty, others = lesson.data.periods[:2], lesson.data.periods[2:]
     empty = [[replace(period, graph=EMPTIED[hold](period.graph)) for period in own] for own in empty]
     rounds = [(0, 1), (0, 1), (0, 1, 2), (0, 1), (0, 1, 2), (0, 1)]
-    made = play(replace(lesson, periods=[*empty, *others]), lesson.cohort.trainer, rounds=rounds)
+    data = replace(lesson.data, periods=[*empty, *others])
+    made = play(replace(lesson, data=data), lesson.cohort.trainer, rounds=rounds)
     for work in made.works:
         wire.encode(work.upload)
         assert all(value.isfinite().all() for value in tensors(work.upload) if value.is_floating_point())
