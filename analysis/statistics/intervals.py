@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from analysis.axes import replicates, short
 from analysis.quantity import many
@@ -59,6 +58,8 @@ def t_interval(values: Iterable[float]) -> Interval:
 
 def half_width(deviation: Any, count: int) -> Any:
     """Return half the width of the t interval of `count` values (or, for an array of deviations, of many intervals)."""
+    from scipy.special import stdtrit  # takes a tenth of a second, which runs do not need
+
     return stdtrit(count - 1, (1 + CONFIDENCE) / 2) * deviation / math.sqrt(count)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 LONGEST = 200  # characters of a quoted text or a word in a message
 LONGEST_LINE = 10 * LONGEST
-LEARNING = ("torch", "torch_geometric", "sklearn", "networkx", "ot", "community")  # in the extra `learn`
+LEARNING = ("torch", "torch_geometric", "networkx", "ot", "community")  # in the extra `learn`
 QUOTED = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|\S+")
 
 

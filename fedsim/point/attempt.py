@@ -32,8 +32,8 @@ from fedsim.scenario.parts import source
 from fedsim.scenario.schema import Point
 
 LIBRARIES = (
-    "torch", "torch-geometric", "numpy", "scipy", "simpy", "pandas", "pyarrow", "networkx", "scikit-learn",
-    "python-louvain", "scikit-network", "pymetis", "POT", "msgpack", "pydantic",
+    "torch", "torch-geometric", "numpy", "scipy", "simpy", "pandas", "pyarrow", "networkx", "python-louvain",
+    "scikit-network", "pymetis", "POT", "msgpack", "pydantic",
 )  # fmt: skip
 PATIENCE = 5.0  # time limit for git, in seconds
 # Nothing is written, not even the index.  Only a repository that is trusted may be asked: its settings name programs.

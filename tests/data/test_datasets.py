@@ -8,17 +8,23 @@ import numpy as np
 import pytest
 import torch
 from drawn_graphs import same
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from mutations import FULL
 from pydantic import TypeAdapter, ValidationError
 from scipy.sparse import csr_matrix
+from sklearn.datasets import load_digits
+from sklearn.neighbors import kneighbors_graph
 from small_points import scenario
+from threadpoolctl import threadpool_limits
 
 from fedsim import __main__ as command_line
 from fedsim.core.errors import UserError
 from fedsim.data.dataset import Dataset, undirected
 from fedsim.data.datasets.amazon import Amazon
 from fedsim.data.datasets.coauthor import Coauthor
-from fedsim.data.datasets.digits import Digits
+from fedsim.data.datasets.digit_images import DigitImages
+from fedsim.data.datasets.digits import Digits, nearest
 from fedsim.data.datasets.flickr import Flickr
 from fedsim.data.datasets.heterophilous import Heterophilous
 from fedsim.data.datasets.ogbn_arxiv import OgbnArxiv
@@ -101,6 +107,34 @@ def test_digits_is_a_symmetric_neighbour_graph() -> None:
     assert torch.bincount(graph["y"]).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
     source, target = graph["edges"]
     assert float((graph["y"][source] == graph["y"][target]).float().mean()) > 0.9
+
+
+@pytest.mark.parametrize("count", [1, 5, 10, 41])
+def test_digits_are_joined_as_by_scikit_learn(count: int) -> None:
+    bunch = load_digits()
+    with threadpool_limits(1):  # on which its choice among equally near neighbours depends
+        near = kneighbors_graph(bunch.data / 16, count).tocoo()
+    graph = Digits(count).load(Path(), 0)
+    edges = torch.stack([torch.as_tensor(near.row), torch.as_tensor(near.col)])
+    assert torch.equal(graph["edges"], undirected(edges, 1797))
+    assert torch.equal(graph["x"], torch.as_tensor(bunch.data / 16).float())
+    assert graph["y"].tolist() == bunch.target.tolist()
+    assert torch.equal(DigitImages().load(Path(), 0)["x"].squeeze(1), torch.as_tensor(bunch.images / 16).float())
+
+
+@given(st.integers(2, 30), st.integers(1, 3), st.integers(0, 2**32 - 1))
+def test_each_point_has_as_many_neighbours_and_none_that_it_has_not_is_nearer(rows: int, most: int, seed: int) -> None:
+    points = np.unique(np.random.default_rng(seed).integers(0, most + 1, size=(rows, 4)), axis=0)
+    assume(len(points) > 1)
+    far = ((points[:, None] - points) ** 2).sum(2).astype(float)
+    np.fill_diagonal(far, np.inf)
+    for count in range(1, len(points)):
+        near = nearest(points, count)
+        assert not near.diagonal().any()
+        assert (near.sum(1) == count).all()
+        assert (np.where(near, far, 0).max(1) <= np.where(near, np.inf, far).min(1)).all()
+    with pytest.raises(ValueError, match=f"of {len(points) - 1} others"):
+        nearest(points, len(points))
 
 
 def test_undirected_adds_what_is_missing_and_drops_what_is_too_much() -> None:

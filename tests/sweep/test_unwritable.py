@@ -7,7 +7,6 @@ import traceback
 
 import fake_runs
 import pytest
-import sklearn.datasets  # noqa: F401 - it and torch are loaded here, not by each child
 from calling import QUICK
 
 import fedsim.point.build.learning

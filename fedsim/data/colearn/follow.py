@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from fedsim.data.colearn.newcomers import deal, join
 from fedsim.data.colearn.parts import PartStatistics
 from fedsim.data.colearn.stages import Rule, border, grow, settle_border
 from fedsim.data.colearn.web import chained, seeds_of, web_of
+from fedsim.data.partition import names
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,3 @@ def follow(shots: Sequence[Shot], most: int, rule: Rule) -> Iterator[Step]:
         moved = int((known != before)[stayed & present].sum())
         tally = parts.web.tally
         yield Step(np.where(present, known, -1), wanted, in_full, tally.moves, moved, tally.scanned)
-
-
-def names(owner: np.ndarray, before: np.ndarray, count: int) -> np.ndarray:
-    """Return a new number (parts,) for each part of `owner` (N,), so that most nodes own as `before` (N,)."""
-    both = (owner >= 0) & (before >= 0) & (before < count)
-    kept = np.bincount(owner[both] * count + before[both], minlength=count * count).reshape(count, count)
-    _, name = linear_sum_assignment(kept, maximize=True)
-    return np.asarray(name, dtype=np.int64)

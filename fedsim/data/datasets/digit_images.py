@@ -1,4 +1,4 @@
-"""Handwritten digits as images (scikit-learn's embedded UCI set): 1,797 rows (1, 8, 8) scaled to 0..1, without edges.
+"""Handwritten digits as images (of the UCI set): 1,797 rows (1, 8, 8) scaled to 0..1, without edges.
 
 The same rows as the data set `digits`, for models of images.
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from fedsim.data.dataset import Dataset
+from fedsim.data.datasets.digits import read
 from fedsim.data.graph import Graph, graph_of
 
 
@@ -18,8 +19,6 @@ class DigitImages(Dataset):
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the rows; neither argument matters."""
-        from sklearn.datasets import load_digits  # takes a second, which checks of a scenario can do without
-
-        bunch = load_digits()
-        images = torch.as_tensor(bunch.images / 16.0).unsqueeze(1)
-        return graph_of(images, torch.zeros(2, 0), torch.as_tensor(bunch.target))
+        pixels, digit = read()
+        images = torch.as_tensor(pixels / 16).reshape(-1, 1, 8, 8)
+        return graph_of(images, torch.zeros(2, 0), torch.as_tensor(digit))

@@ -22,7 +22,6 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -83,8 +82,10 @@ def degree(edges: Tensor, owner: np.ndarray, pairs: Tensor) -> Tensor:
 
 def common_neighbours(edges: Tensor, owner: np.ndarray, pairs: Tensor) -> Tensor:
     """Return the number (P,) of nodes that are neighbours of both ends."""
+    from scipy.sparse import csr_array  # takes a tenth of a second, which few runs need
+
     source, target = edges.numpy()
-    matrix = sp.csr_array((np.ones(len(source)), (source, target)), shape=(len(owner), len(owner)))
+    matrix = csr_array((np.ones(len(source)), (source, target)), shape=(len(owner), len(owner)))
     first, second = pairs.numpy()
     return torch.from_numpy(np.asarray(matrix[first].multiply(matrix[second]).sum(axis=1)).ravel())
 

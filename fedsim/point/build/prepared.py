@@ -79,7 +79,7 @@ class Prepared:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Compute with one thread, of torch and of all libraries: several would choose among equally near neighbours."""
+    """Compute with one thread, of torch and of all libraries, whose results may depend on how many there are."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
