@@ -2,7 +2,7 @@
 
 The message itself, envelope and payload, is byte for byte the one whose size is simulated.  Beside it a question says
 what a simulated client knows of itself (its period, the seed of its job), and an answer what a simulated run records of
-it (when it computed, how many operations that took).  Those few bytes, and what the carrier adds, are not billed.
+it (when it computed, its loss).  Those few bytes, and what the carrier adds, are not billed.
 `flower.py` carries; tests have a carrier that stays within the process.
 
 Not modelled: compression and encryption of whole messages, which are the carrier's, and the time that it adds, which is
@@ -59,7 +59,6 @@ class Response:
     received: float = 0.0
     began: float = 0.0
     ended: float = 0.0
-    operations: float = 0.0
     loss: float = float("nan")
     up: float = float("nan")
     about: str = ""

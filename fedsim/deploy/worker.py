@@ -93,10 +93,9 @@ class Worker:
         job = Job(client, asked.step, period.number, download, period.graph, memory, asked.seed)
         tree, notes = self._compressed(self._setup.cohort.submit(job).value(), asked, before["notes"])
         loss = reported.of(job.memory)
-        operations = self._setup.cohort.flops(job)
         self._kept.keep(asked.ask, job.memory, notes)
         message = Message(client, SERVER, asked.step, tree, envelope["version"]).encode()
-        return Response(client, message, received, began, time.time(), operations, loss, up)
+        return Response(client, message, received, began, time.time(), loss, up)
 
     def _compressed(self, tree: Tree, asked: Question, notes: dict[str, Any]) -> tuple[Tree, dict[str, Any]]:
         """Return what the codec makes of an upload, and what it remembers; its draws depend on the job's seed alone."""
