@@ -35,7 +35,6 @@ class Loop:
     ) -> None:
         """Begin at the first event; only a point that learns takes checkpoints."""
         self._built, self._report, self._checkpointer = built, report, checkpointer
-        self._until = built.parts.scenario.measure.until
         self._bounds = Bounds(built.world, built.done, recorder)
         self.events = 0
         self._resume_at = checkpointer.resume_at if checkpointer else 0
@@ -48,23 +47,19 @@ class Loop:
 
         Raises UserError where the run would not end, and KeyboardInterrupt for Ctrl-C.
         """
-        with held_back(self._interrupt):
-            return self._run()
-
-    def _run(self) -> str:
-        world, done, until = self._built.world, self._built.done, self._until
-        env, server = world.env, world.server
+        world, done, until = self._built.world, self._built.done, self._built.parts.scenario.measure.until
         end = math.inf if until is None else budget.end(until)
         last = min(end, LATEST)
-        while not done.processed:
-            if (ahead := env.peek()) > last:
-                return self._beyond(ahead, end)
-            updated = server.updated
-            self._step()
-            if until is not None and budget.spent(until, world):
-                while updated.triggered and not updated.processed:  # processes that wait for this update come first
-                    self._step()
-                return "done"
+        with held_back(self._interrupt):
+            while not done.processed:
+                if (ahead := world.env.peek()) > last:
+                    return self._beyond(ahead, end)
+                updated = world.server.updated
+                self._step()
+                if until is not None and budget.spent(until, world):
+                    while updated.triggered and not updated.processed:  # those that wait for it come first
+                        self._step()
+                    break
         return "done"
 
     def _beyond(self, ahead: float, end: float) -> str:

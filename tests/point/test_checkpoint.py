@@ -233,7 +233,7 @@ def test_a_checkpoint_of_another_program_is_left_aside(tmp_path, monkeypatch):
     assert stale.outdated(folder) == ""
     modules = {**made.modules, "algorithms.fedavg": "another"}
     libraries = {**made.libraries, "torch": "0.1"}
-    for other in (replace(made, modules=modules), replace(made, libraries=libraries), None):
+    for other in (replace(made, modules=modules), replace(made, libraries=libraries)):
         assert saved_in(folder, other, {}) is None
     monkeypatch.setattr(stamp, "of", lambda scenario: replace(made, modules=modules))
     assert whole(folder, protocol=SYNC) == whole(tmp_path / "first", protocol=SYNC)

@@ -48,13 +48,13 @@ SHARE = 20  # time between checkpoints, at least, in multiples of the time that 
 Saved = dict[str, Any]  # a checkpoint's contents
 
 
-def saved_in(folder: Path, stamp: Stamp | None, notes: MutableMapping[str, str]) -> Saved | None:
+def saved_in(folder: Path, stamp: Stamp, notes: MutableMapping[str, str]) -> Saved | None:
     """Return the checkpoint in a point's folder, None if there is none, or one of another stamp, or a damaged one.
 
     The latter is noted.  The answers that it holds are under "record", as a replay wants them.
     """
     try:
-        if stamp is not None and stamp.continues(stamp_in(folder)):
+        if stamp.continues(stamp_in(folder)):
             saved = read(folder)
             return {**saved, "record": unpacked(saved["record"])}
     except Damaged:
@@ -72,7 +72,7 @@ class Checkpointer:
 
     folder: Path
     every: float
-    stamp: Stamp | None  # of what is run
+    stamp: Stamp  # of what is run
     built: "Built"
     views: Views | None = None
     saved: Saved | None = None
@@ -120,12 +120,11 @@ class Checkpointer:
         except Unfit as error:
             self.disable(f"no checkpoint can hold {error}")
             return
-        stamp = self.stamp.text() if self.stamp else ""
         contents = {
             "steps": events, **self._moment(), "values": values,
             "log": (self.folder / LOG).read_bytes(), "record": packed(self.learner.record),
         }  # fmt: skip
-        write(self.folder, stamp, contents)
+        write(self.folder, self.stamp.text(), contents)
 
     def disable(self, reason: str) -> None:
         """Take no further checkpoints, and note why."""
