@@ -124,7 +124,7 @@ def test_digits_are_joined_as_by_scikit_learn(count: int) -> None:
 
 @given(st.integers(2, 30), st.integers(1, 3), st.integers(0, 2**32 - 1))
 def test_each_point_has_as_many_neighbours_and_none_that_it_has_not_is_nearer(rows: int, most: int, seed: int) -> None:
-    points = np.unique(np.random.default_rng(seed).integers(0, most + 1, size=(rows, 4)), axis=0)
+    points = np.unique(np.random.default_rng(seed).integers(0, most + 1, size=(rows, 4)), axis=0).astype(float)
     assume(len(points) > 1)
     far = ((points[:, None] - points) ** 2).sum(2).astype(float)
     np.fill_diagonal(far, np.inf)

@@ -33,14 +33,14 @@ class Digits(Dataset):
 
 def read() -> tuple[np.ndarray, np.ndarray]:
     """Return the pixels (1797, 64), of 0 to 16, and the digits (1797,)."""
-    rows = np.loadtxt(FILE, delimiter=",", dtype=np.int64)
-    return rows[:, :-1], rows[:, -1]
+    rows = np.loadtxt(FILE, delimiter=",")
+    return rows[:, :-1], rows[:, -1].astype(np.int64)
 
 
 def nearest(points: np.ndarray, count: int) -> np.ndarray:
     """Return (N, N) whether a point (column) is among the `count` others nearest to a point (row); all differ.
 
-    `points` (N, D) are whole numbers, so that distances are exact.
+    `points` (N, D) are whole numbers as floats, so that distances are exact.
     Among points that are as far as the last of them, those that scikit-learn's `kneighbors_graph` has (one thread).
     Raises ValueError if there are not that many others.
     """
@@ -56,15 +56,16 @@ def nearest(points: np.ndarray, count: int) -> np.ndarray:
     return near
 
 
-def _kept(distances: list[int], count: int) -> list[int]:
+def _kept(distances: list[float], count: int) -> list[int]:
     """Return the places of the smallest, taken in turn into a heap whose largest goes as a smaller one comes."""
     heap = [(math.inf, -1)] * count
     for place, distance in enumerate(distances):
         if distance >= heap[0][0]:
             continue
-        at, child = 0, min(1, count - 1)
+        at, child = 0, 1
         while child < count:
-            child += child + 1 < count and heap[child + 1][0] > heap[child][0]
+            if child + 1 < count and heap[child + 1][0] > heap[child][0]:
+                child += 1
             if heap[child][0] <= distance:
                 break
             heap[at] = heap[child]
