@@ -8,6 +8,7 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,11 @@ def run(point: Point, folder: Path, data_root: Path, progress: ReportProgress, e
     Raises UserError if the scenario asks for something that cannot be had, InvariantError if the books do not balance.
     """
     began, out, notes = time.perf_counter(), folder.parent, dict[str, str]()
-    stamped = stamp.of(point.scenario)
+    stamped = partial(stamp.of, point.scenario)  # takes milliseconds, which points without a checkpoint save
     saved = checkpoint.saved_in(folder, stamped, notes)
 
     def checkpointer(built: Built, views: Views | None) -> Checkpointer | None:
-        return Checkpointer(folder, every, stamped, built, views, saved, notes) if built.setup else None
+        return Checkpointer(folder, every, stamped(), built, views, saved, notes) if built.setup else None
 
     if saved is None and (answers := following.FollowedAnswers(out, point.learning_key, notes)):
         try:

@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import small_points
@@ -150,7 +151,7 @@ def stop(folder, after, until=lambda: True, **changes):
     with logbook.keep(folder / "run.log"):
         scenario = small_points.scenario(**changes)
         made = stamp.of(scenario)
-        saved = saved_in(folder, made, {})
+        saved = saved_in(folder, lambda: made, {})
         built = build(scenario, folder, Recorder(), saved["record"] if saved else {})
         checkpointer, events = Checkpointer(folder, math.inf, made, built, observe(built), saved), 0
         while events < after or not until():
@@ -229,12 +230,12 @@ def stopped(folder):
 
 def test_a_checkpoint_of_another_program_is_left_aside(tmp_path, monkeypatch):
     folder, made = stopped(tmp_path / "stopped"), stamp.of(small_points.scenario(protocol=SYNC))
-    assert saved_in(folder, made, {})["record"]
+    assert saved_in(folder, lambda: made, {})["record"]
     assert stale.outdated(folder) == ""
     modules = {**made.modules, "algorithms.fedavg": "another"}
     libraries = {**made.libraries, "torch": "0.1"}
     for other in (replace(made, modules=modules), replace(made, libraries=libraries)):
-        assert saved_in(folder, other, {}) is None
+        assert saved_in(folder, partial(lambda stamp: stamp, other), {}) is None
     monkeypatch.setattr(stamp, "of", lambda scenario: replace(made, modules=modules))
     assert whole(folder, protocol=SYNC) == whole(tmp_path / "first", protocol=SYNC)
 

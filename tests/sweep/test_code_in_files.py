@@ -175,7 +175,7 @@ def test_a_checkpoint_that_is_none_is_left_aside(held, tmp_path):
 
 def assert_left_aside(folder):
     notes = {}
-    assert saved_in(folder, stamp.of(small_points.scenario()), notes) is None
+    assert saved_in(folder, lambda: stamp.of(small_points.scenario()), notes) is None
     assert notes == {"checkpoint": "was damaged and was discarded"}
 
 

@@ -60,9 +60,9 @@ class Stamp:
         """Return the stamp as JSON."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
-    def continues(self, plain: Any) -> bool:
+    def continues(self, text: str) -> bool:
         """Return whether a checkpoint with this stamp (JSON) may be continued: nothing has changed since."""
-        other = parsed(plain) if isinstance(plain, str) else None
+        other = parsed(text)
         same = other is not None and (other.libraries, other.modules) == (self.libraries, self.modules)
         return same and EDITED not in self.modules.values()
 

@@ -25,7 +25,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -48,13 +48,13 @@ SHARE = 20  # time between checkpoints, at least, in multiples of the time that 
 Saved = dict[str, Any]  # a checkpoint's contents
 
 
-def saved_in(folder: Path, stamp: Stamp, notes: MutableMapping[str, str]) -> Saved | None:
+def saved_in(folder: Path, stamp: Callable[[], Stamp], notes: MutableMapping[str, str]) -> Saved | None:
     """Return the checkpoint in a point's folder, None if there is none, or one of another stamp, or a damaged one.
 
     The latter is noted.  The answers that it holds are under "record", as a replay wants them.
     """
     try:
-        if stamp.continues(stamp_in(folder)):
+        if (known := stamp_in(folder)) is not None and stamp().continues(known):
             saved = read(folder)
             return {**saved, "record": unpacked(saved["record"])}
     except Damaged:
