@@ -89,16 +89,13 @@ def border(parts: PartStatistics, nodes: np.ndarray) -> np.ndarray:
     return on_border
 
 
-def settle_border(parts: PartStatistics, nodes: np.ndarray, rule: Rule) -> int:
-    """Let each of these nodes move once, in ascending order, after the moves before; return how many moved."""
-    moves = 0
+def settle_border(parts: PartStatistics, nodes: np.ndarray, rule: Rule) -> None:
+    """Let each of these nodes move once, in ascending order, after the moves before."""
     for node in np.sort(nodes).tolist():
         near = parts.neighbours_by_part(node)
         if (better := _better(parts, node, near, rule)) is not None:
             parts.move(node, better, near)
-            moves += 1
-    parts.web.tally.moves += moves
-    return moves
+            parts.web.tally.moves += 1
 
 
 def _better(parts: PartStatistics, node: int, near: dict[int, int], rule: Rule) -> int | None:
