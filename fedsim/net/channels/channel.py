@@ -16,7 +16,7 @@ at once when the flow starts; handshakes are not counted.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
@@ -43,11 +43,11 @@ class SharedRoute:
     links: tuple[Link | MeshLink, ...]
     slowest: float
     overflows: Draws
-    shaped: bool = field(init=False)  # whether one of the links has a token bucket
 
-    def __post_init__(self) -> None:
-        """Look for a bucket once: links keep theirs."""
-        object.__setattr__(self, "shaped", any(link.burst for link in self.links))
+    @property
+    def shaped(self) -> bool:
+        """Whether one of the links has a token bucket."""
+        return any(link.burst for link in self.links)
 
     def open(self, rate: int) -> None:
         """Add the bytes/s that a message could use which opens or starts slowly, or subtract them."""
