@@ -12,7 +12,6 @@ from netlab import Sized, World, access, down, fluid, stall, up
 
 from fedsim.core import seeds
 from fedsim.core.record import SERVER
-from fedsim.net.channels.channel import Phase
 from fedsim.net.channels.connection import ConnectionPolicy
 from fedsim.net.effects.jitter import Jitter
 from fedsim.net.effects.loss import Loss
@@ -389,7 +388,7 @@ def hold_certificate(here):
     """Each flow is at its ceiling, or on a full link on which none is faster; no link carries too much."""
     network, found = here.network, []
     for passage in network.under_way:
-        if passage._phase is Phase.FLUID:
+        if passage._moving:
             flow, route = passage.channel._flows[passage], passage.route
             found.append((flow.ceiling, route.pool.rate(flow), route.links, passage.channel))
     loads, fastest = {}, {}
