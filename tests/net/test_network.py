@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from netlab import Sized, access, down, fluid, stall, up, world
+from netlab import Sized, access, down, fluid, rate_of, stall, up, world
 
 from fedsim.net.effect import Effect
 from fedsim.net.effects.jitter import Jitter
@@ -201,7 +201,7 @@ def test_all_flows_of_a_client_get_their_part_whenever_one_comes_or_goes():
     for tick in range(600):
         here.env.run(until=0.01 * tick + 0.005)
         if flows := here.flows(0, True):
-            rates = [here.network.shared["ingress"].rate(flow) for flow in flows]
+            rates = [rate_of(here.network.shared["ingress"], flow) for flow in flows]
             assert rates == pytest.approx([1e6 / len(rates)] * len(rates))
             seen.add(len(rates))
     assert seen == {1, 2, 3, 4}

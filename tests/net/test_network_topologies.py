@@ -8,7 +8,7 @@ import pytest
 import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from netlab import Sized, World, access, down, fluid, stall, up
+from netlab import Sized, World, access, down, fluid, rate_of, stall, up
 
 from fedsim.core import seeds
 from fedsim.core.record import SERVER
@@ -390,7 +390,7 @@ def hold_certificate(here):
     for passage in network.under_way:
         if passage._moving:
             flow, route = passage.channel._flows[passage], passage.route
-            found.append((flow.ceiling, route.pool.rate(flow), route.links, passage.channel))
+            found.append((flow.ceiling, rate_of(route.pool, flow), route.links, passage.channel))
     loads, fastest = {}, {}
     for _, rate, links, _ in found:
         for link in links:

@@ -38,7 +38,7 @@ class Mesh:
 
         Raises ValueError if a number is negative.
         """
-        return MeshLink(self.env, self.touch, self.settle, next(self._numbers), capacity, buffer, burst)
+        return MeshLink(self.env, self.touch, next(self._numbers), capacity, buffer, burst)
 
     def pool(self, links: Sequence[MeshLink]) -> Bundle:
         """Return the pool over these links; without links every flow gets its ceiling.
