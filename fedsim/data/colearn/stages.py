@@ -85,8 +85,7 @@ def border(parts: PartStatistics, nodes: np.ndarray) -> np.ndarray:
     """Return those of the nodes that have a neighbour in another part."""
     at, near = parts.web.around(nodes)
     across = (parts.owner[near] >= 0) & (parts.owner[near] != parts.owner[nodes[at]])
-    on_border: np.ndarray = nodes[np.unique(at[across])]
-    return on_border
+    return nodes.take(np.unique(at[across]))
 
 
 def settle_border(parts: PartStatistics, nodes: np.ndarray, rule: Rule) -> None:
