@@ -8,7 +8,7 @@ import pytest
 import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from netlab import Sized, World, access, down, fluid, rate_of, stall, up
+from netlab import Sized, World, access, cut, down, fluid, rate_of, stall, up
 
 from fedsim.core import seeds
 from fedsim.core.record import SERVER
@@ -336,7 +336,7 @@ def traffic(seed, topology=None, model=None, clients=None, connections=None, bef
         delivery = network.send(Sized(*possible[number % len(possible)], nbytes, version=len(sent)))
         sent.append(delivery)
         if aborted:
-            here.at(here.env.now + aborted, delivery.abort)
+            here.at(here.env.now + aborted, cut, network, delivery)
 
     for _ in range(30):
         time = float(rng.choice([rng.uniform(0, 10), rng.integers(0, 5)]))

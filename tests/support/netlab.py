@@ -33,6 +33,13 @@ def stall(constants, size, rtt, rate):
     return tcp.slow_start(constants, size, rtt, rate)[0]
 
 
+def cut(network, delivery):
+    """Cut a message under way; no effect if it has ended."""
+    for passage, (_, its_delivery, _) in list(network.under_way.items()):
+        if its_delivery is delivery:
+            network._cut(passage)
+
+
 def rate_of(pool, flow):
     """A flow's present rate in bytes/s."""
     if isinstance(pool, Bundle):
