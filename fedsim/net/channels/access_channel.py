@@ -70,10 +70,6 @@ class AccessChannel(Channel, LinkMeter):
         """Return the access link and those of the passage's route."""
         return (self, *passage.route.links)
 
-    def shaped(self, passage: Passage) -> tuple[LinkMeter, ...]:
-        """Return all links that the passage crosses if one of them has a token bucket, else none."""
-        return self.links(passage) if self.burst or passage.route.shaped else ()
-
     def enter(self, passage: Passage, nbytes: float) -> None:
         """Start a passage's flow; `passage.sent` is called when these bytes have been sent."""
         before = self.full_since

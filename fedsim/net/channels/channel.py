@@ -43,11 +43,6 @@ class SharedRoute:
     slowest: float
     overflows: Draws
 
-    @property
-    def shaped(self) -> bool:
-        """Whether one of the links has a token bucket."""
-        return any(link.burst for link in self.links)
-
     def open(self, rate: int) -> None:
         """Add the bytes/s that a message could use which opens or starts slowly, or subtract them."""
         for link in self.links:
@@ -80,14 +75,6 @@ class Channel(ABC):
     def carry(self, passage: "Passage", nbytes: float) -> None:
         """Count bytes of a passage that have crossed the access links."""
 
-    def shaped(self, passage: "Passage") -> tuple[LinkMeter, ...]:
-        """Return all links that the passage crosses if one of them has a token bucket, else none."""
-        return self.links(passage) if passage.route.shaped else ()
-
-    def rate_if_joined(self, passage: "Passage") -> float:
-        """Return approximately the rate (bytes/s) that the passage would get if it joined now."""
-        return self._rate_below(passage, self.ceiling(passage, len(self._flows) + 1))
-
     def queue(self, passage: "Passage") -> float:
         """Return the seconds that the passage's packets would now wait behind those of others."""
         return self._model.queue(passage.transfer, self.links(passage), self._env.now)
@@ -105,8 +92,11 @@ class Channel(ABC):
 
     def credit(self, passage: "Passage", nbytes: float) -> float:
         """Return how many of these bytes would take no time if the passage joined with them now."""
-        shaped = self.shaped(passage)
-        return self._model.credit(nbytes, self.rate_if_joined(passage), shaped) if shaped else 0.0
+        links = self.links(passage)
+        if not any(link.burst for link in links):
+            return 0.0
+        rate = self._rate_below(passage, self.ceiling(passage, len(self._flows) + 1))
+        return self._model.credit(nbytes, rate, links)
 
     def enter(self, passage: "Passage", nbytes: float) -> None:
         """Start a passage's flow; `passage.sent` is called when these bytes have been sent."""
