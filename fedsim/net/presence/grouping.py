@@ -9,12 +9,13 @@ from typing import Literal
 
 import numpy as np
 
-from fedsim.core.arrays import Ints
+from fedsim.core.arrays import Floats, Ints
 from fedsim.core.errors import UserError
 from fedsim.core.units import Fraction, PositiveFraction
 from fedsim.net.effect import Effect, Traits
 
 NONE = -1  # the group of clients without one
+GROUPS = 2**32  # numbers of groups' streams; those before are clients'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +87,11 @@ class Grouped(Effect):
             share = f"{100 * self.holding:g} % of its training nodes of the classes {[*self.classes]}"
             raise UserError(f"{name}: no client has {share}; take a lower 'holding', or other 'classes'")
         return np.where(inside, 0, NONE)
+
+    def streams(self, traits: Traits, drawn: Floats) -> Ints:
+        """Return whose stream each client follows (K,): its group's if its number in [0, 1) says so, else its own."""
+        groups = self.members(traits)
+        return np.where((groups != NONE) & (drawn < self.strength), GROUPS + groups, np.arange(len(groups)))
 
 
 def number_of(code: str) -> int:
