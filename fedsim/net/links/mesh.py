@@ -2,7 +2,7 @@
 
 A pool of flows over the same links (`Bundle`) offers what a `Link` does: they join, leave and change their
 ceilings. A change affects only the bundles that are connected with it by links that could be full; the others
-keep their rates and dates.  Changes of one instant are settled together, before time advances or a rate is
+keep their rates and dates.  Changes of one instant are settled together, before time advances or a state is
 read.  Not modelled: queues, packets, routing (a pool is given the links of each route).
 """
 
