@@ -216,4 +216,4 @@ def _later(asking: Sequence[Graph]) -> tuple[Graph, ...]:
 
 def _bare(snapshot: Graph) -> Graph:
     """Return the snapshot without features, which are not needed, so that none are copied."""
-    return Graph(**{**snapshot, "x": torch.zeros(len(snapshot["y"]), 0)})
+    return with_keys(snapshot, {"x": torch.zeros(len(snapshot["y"]), 0)})
