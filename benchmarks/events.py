@@ -31,8 +31,8 @@ def measured(like: str, scale: float, steps: int, clients: int, home: str) -> No
     os.environ["HOME"] = home
     data = DrawnEvents(like=like, scale=scale, drawn=0)  # type: ignore[arg-type]
     stage("drawing and writing", scale, lambda: data.file(0))
-    graph = stage("reading and preparing", scale, lambda: data.topology(Path()))
-    stage("reading what was prepared", scale, lambda: data.topology(Path()))
+    graph = stage("reading and preparing", scale, lambda: data.topology(Path(), 0))
+    stage("reading what was prepared", scale, lambda: data.topology(Path(), 0))
     print(f"{'':8} {len(graph['y']):,} nodes, {len(graph['since']):,} entries of edges")
     bounds = bounds_of(graph, steps, None)
     snapshots = stage(f"cutting {steps} snapshots", scale, partial(snapshots_of, graph, bounds))

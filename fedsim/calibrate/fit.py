@@ -49,24 +49,24 @@ class FittedLink:
 
 @dataclass(frozen=True, eq=False)
 class FitProblem:
-    """The messages of one client as they are fitted: predicted seconds, measured ones, and the weight of each.
+    """The messages of one client that are fitted, and the weight of each.
 
-    `carried`: whether a carrier takes some constant seconds of its own.
+    `predict` tells the seconds of all its messages, of which `used` are fitted.  `carried`: whether a carrier
+    takes some constant seconds of its own.
     """
 
     predict: PredictSeconds
-    seconds: Floats
-    weight: Floats
     used: Bools
-    moved: Moved
+    messages: Moved
+    weight: Floats
     carried: bool = False
 
     def residuals(self, logs: Floats) -> Floats:
         """Return the weighted logarithms of predicted over measured seconds; `logs` are those of the values (3,)."""
         seconds = self.predict(*np.exp(logs).tolist())[self.used]
         if self.carried:
-            seconds = seconds + constants(self.moved.upload[self.used], seconds, self.seconds)
-        return self.weight * np.log(np.maximum(seconds, 1e-12) / self.seconds)
+            seconds = seconds + constants(self.messages.upload, seconds, self.messages.seconds)
+        return self.weight * np.log(np.maximum(seconds, 1e-12) / self.messages.seconds)
 
     @property
     def many(self) -> float:
@@ -94,11 +94,10 @@ def problem(
     used = moved.whole & ~congested & (moved.seconds > 0)
     if not used.any():
         return None
-    kinds = np.stack([moved.upload[used].astype(np.int64), moved.nbytes[used]])
+    messages = moved.take(used)
+    kinds = np.stack([messages.upload.astype(np.int64), messages.nbytes])
     _, of, many = np.unique(kinds, axis=1, return_inverse=True, return_counts=True)
-    return FitProblem(
-        forward.of(moved, losses), moved.seconds[used], 1 / np.sqrt(many)[of.ravel()], used, moved, carried
-    )
+    return FitProblem(forward.of(moved, losses), used, messages, 1 / np.sqrt(many)[of.ravel()], carried)
 
 
 def solve(given: FitProblem, fixed: Floats) -> FittedLink:
@@ -124,14 +123,14 @@ def is_identifiable(given: FitProblem, link: FittedLink, fixed: Floats, which: i
 
 def longest_rtt(given: FitProblem) -> float:
     """Return the longest round trip that half of the messages of either direction allow, at unlimited rates."""
-    longest, rate = math.inf, math.exp(HIGH[UP])
+    longest, rate, seconds = math.inf, math.exp(HIGH[UP]), given.messages.seconds
     for upload in (True, False):
-        rows = given.moved.upload[given.used] == upload
+        rows = given.messages.upload == upload
         if rows.any():
             low, high = LOW[RTT], HIGH[RTT]
             while high - low > FINEST:
                 middle = (low + high) / 2
-                ratio = given.predict(math.exp(middle), rate, rate)[given.used][rows] / given.seconds[rows]
+                ratio = given.predict(math.exp(middle), rate, rate)[given.used][rows] / seconds[rows]
                 low, high = (low, middle) if np.median(ratio) > 1 else (middle, high)
             longest = min(longest, math.exp(low))
     return longest
@@ -163,16 +162,17 @@ def _as_well(given: FitProblem, link: FittedLink) -> float:
 
 def informative(given: FitProblem) -> Bools:
     """Return which of the three values the messages say anything about (3,)."""
-    upload = given.moved.upload[given.used]
+    upload = given.messages.upload
     return np.array([True, bool(upload.any()), bool((~upload).any())])
 
 
 def _start(given: FitProblem, share: float) -> Floats:
     """Return logarithms to begin at: a part of the shortest message is a round trip, rates take the rest."""
-    rtt = share * float(given.seconds.min())
-    values, upload, nbytes = [rtt], given.moved.upload[given.used], given.moved.nbytes[given.used]
+    upload, nbytes, seconds = given.messages.upload, given.messages.nbytes, given.messages.seconds
+    rtt = share * float(seconds.min())
+    values = [rtt]
     for rows in (upload, ~upload):
-        rest = np.maximum(given.seconds[rows] - 2 * rtt, 0.1 * given.seconds[rows])
+        rest = np.maximum(seconds[rows] - 2 * rtt, 0.1 * seconds[rows])
         values.append(float(np.median(8 * (nbytes[rows] + 52) / rest)) if rows.any() else 1e9)
     return np.clip(np.log(values), LOW + 0.1, HIGH - 0.1)
 

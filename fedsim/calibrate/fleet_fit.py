@@ -16,7 +16,7 @@ run records what really moved, repeats included, as simulated runs do, and as TC
 whose wire bytes contain other overhead would seem to lose packets.  A repeat counts as a lost packet.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -138,28 +138,27 @@ def _held(moved: Moved, congested: Bools) -> Bools:
 
 
 def _fitted(forward: Forward, moved: Moved, out: Bools, known: Floats, losses: Floats, stated: Floats | None) -> Fleet:
-    clients = range(len(known))
     statements: list[Floats | None] = [None] * len(known) if stated is None else [*stated]
-    problems = []
-    for client in clients:
+    problems: dict[int, FitProblem] = {}  # of the clients that have messages to fit
+    for client in range(len(known)):
         rows = np.flatnonzero(moved.client == client)
         lost = float(losses[client, 0]), float(losses[client, 1])
-        problems.append(fit.problem(forward, moved.take(rows), out[rows], lost, stated is not None))
-    links = [None if given is None else _rtt_first(given, known[client]) for client, given in enumerate(problems)]
-    rtts = _identified(links, RTT)
-    rated = [
-        None if given is None or link is None else _rates(given, link, known[client], rtts, statements[client])
-        for client, given, link in zip(clients, problems, links, strict=True)
-    ]
+        given = fit.problem(forward, moved.take(rows), out[rows], lost, stated is not None)
+        if given is not None:
+            problems[client] = given
+    links = {client: _rtt_first(given, known[client]) for client, given in problems.items()}
+    rtts = _identified(links.values(), RTT)
+    for client, given in problems.items():
+        links[client] = _rates(given, links[client], known[client], rtts, statements[client])
     # Rates that fit a round trip which is not identifiable count only where there are no others.
-    best = [link for link in rated if link is not None and link.identifiable[RTT]]
+    best = [link for link in links.values() if link.identifiable[RTT]]
     pools = [rtts]
     for which in (UP, DOWN):
         values = _identified(best, which)
-        pools.append(values if len(values) else _identified(rated, which))
+        pools.append(values if len(values) else _identified(links.values(), which))
     completed = [
-        _completed(given, link, known[client], pools, statements[client])
-        for client, given, link in zip(clients, problems, rated, strict=True)
+        _completed(problems.get(client), links.get(client), known[client], pools, statements[client])
+        for client in range(len(known))
     ]
     return Fleet(np.stack([link.values for link in completed]), losses, [link.marks for link in completed], out)
 
@@ -227,9 +226,9 @@ def _completed(
     return FittedLink(np.where(np.isnan(fixed), link.values, fixed), identifiable, link.error, tuple(marks))
 
 
-def _identified(links: Sequence[FittedLink | None], which: int) -> Floats:
+def _identified(links: Iterable[FittedLink], which: int) -> Floats:
     """Return the values in one place that are identifiable, each by a client's messages."""
-    return np.array([link.values[which] for link in links if link is not None and link.identifiable[which]])
+    return np.array([link.values[which] for link in links if link.identifiable[which]])
 
 
 def lost(constants: tcp.TransferModel, moved: Moved, clients: int) -> Floats:

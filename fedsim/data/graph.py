@@ -250,7 +250,7 @@ def with_keys(graph: Graph, keys: Mapping[str, Tensor]) -> Graph:
 
 def with_masks(graph: Graph, train: Tensor, val: Tensor, test: Tensor) -> Graph:
     """Return the same graph (same tensors) with other masks."""
-    return Graph(**{**graph, "train": train, "val": val, "test": test})
+    return with_keys(graph, {"train": train, "val": val, "test": test})
 
 
 def classes_of(graphs: Sequence[Graph]) -> int:

@@ -143,9 +143,8 @@ def top_up(owner: np.ndarray, clients: int, least: int, rng: np.random.Generator
     for client in np.flatnonzero(sizes < least):
         while sizes[client] < least:
             largest = int(sizes.argmax())
-            taken = rng.choice(
-                np.flatnonzero(owner == largest), min(least - sizes[client], sizes[largest] - least), False
-            )
+            count = min(least - sizes[client], sizes[largest] - least)
+            taken = rng.choice(np.flatnonzero(owner == largest), count, replace=False)
             owner[taken] = client
             sizes[client] += len(taken)
             sizes[largest] -= len(taken)

@@ -176,7 +176,6 @@ class SimulatedNetwork:
             channel, shared = self._channels.find(message.src, message.dst, route)
             passage = Passage(self.env, transfer, channel, shared, self.model, self._on_arrival)
             self.under_way[passage] = message, delivery, self._connect(transfer, answers)
-            delivery.on_abort = partial(self._cut, passage)
             passage.begin()
         else:
             self._lose(transfer.start, message, delivery, 0.0)
@@ -246,10 +245,9 @@ class SimulatedNetwork:
         delivery.succeed(message)
 
     def _cut(self, passage: Passage) -> None:
-        if passage in self.under_way:
-            moved = passage.cut()
-            message, delivery, _ = self._remove(passage)
-            self._lose(passage.transfer.start, message, delivery, moved)
+        moved = passage.cut()
+        message, delivery, _ = self._remove(passage)
+        self._lose(passage.transfer.start, message, delivery, moved)
 
     def _remove(self, passage: Passage) -> tuple[Message, Delivery, Connection | None]:
         self._channels.release(passage.transfer.src, passage.transfer.dst, passage.channel)

@@ -98,10 +98,8 @@ class Planner:
         )
         bursts = nodes.up_burst.any() or nodes.down_burst.any() or any(spec.burst for spec in specs.values())
         asleep = not (nodes.uplink.all() and nodes.downlink.all())  # a rate of 0, at which no flow ever ends
-        self.supports_cohorts = (
-            bool(specs) and changes_presence_only and not bursts and not asleep
-        )  # whether cohorts need no single messages
-        self._never_full: bool | None = None
+        # whether cohorts need no single messages
+        self.supports_cohorts = bool(specs) and changes_presence_only and not bursts and not asleep
 
     @cached_property
     def _channels(self) -> dict[bool, CohortChannel]:
@@ -110,16 +108,16 @@ class Planner:
         known = self._env, self._nodes, self._model
         return {up: CohortChannel(*known, up, self._route(up), self.carried[up]) for up in self._rates}
 
+    @cached_property
+    def _never_full(self) -> bool:
+        return self._room(np.arange(len(self._nodes)))
+
     def fits(self, clients: Ints, alone: bool) -> bool:
         """Return whether closed formulas hold for these clients: no link can be full while they are under way.
 
         With `alone` nothing else is under way until they have ended.
         """
-        if not self.supports_cohorts:
-            return False
-        if self._never_full is None:
-            self._never_full = self._room(np.arange(len(self._nodes)))
-        return self._never_full or (alone and self._room(clients))
+        return self.supports_cohorts and (self._never_full or (alone and self._room(clients)))
 
     def plan(self, clients: Ints, sent: Floats, nbytes: Ints, upload: bool) -> Leg:
         """Return the passages of one message of `nbytes` to (or from) each client, sent at the seconds `sent`."""

@@ -87,16 +87,11 @@ class Delivery(simpy.Event):
     """
 
     def __init__(self, env: simpy.Environment) -> None:
-        """Represent a message under way; the network sets `on_abort`."""
+        """Represent a message under way."""
         super().__init__(env)
         self.fate = "delivered"
-        self.on_abort: Callable[[], None] = _nothing
         self.reopen: Callable[[], None] = _nothing
-
-    def abort(self) -> None:
-        """Cut the message; no effect if it has ended."""
-        self.on_abort()
 
 
 def _nothing() -> None:
-    """Do nothing: the abort of a message that was never sent, a connection that is not kept for the reply."""
+    """Do nothing: no connection is kept for the reply."""

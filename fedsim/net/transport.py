@@ -70,14 +70,12 @@ class Carrier:
         """Draw from the stream `transport`, unless clients do not poll."""
         self._poll, self._handling, self.terms = transport.poll, transport.handling(), transport.terms()
         self._draws = Draws(int(rng("transport").integers(2**62)) if self._poll else 0)
-        self._before = {up: transport.before(up) for up in (True, False)}
-        self._after = {up: transport.after(up) for up in (True, False)}
         self.transport = transport
 
     def take(self, transfer: Transfer) -> None:
         """Set the seconds, bytes and terms of one message, whose client is sent or sends it next."""
         upload, nbytes = transfer.upload, transfer.nbytes
-        transfer.send_delay = self._before[upload] + self._handling * nbytes
+        transfer.send_delay = self.transport.before(upload) + self._handling * nbytes
         transfer.receive_delay = self.receive_delay(nbytes, upload)
         transfer.nbytes, transfer.terms = self.transport.carried(nbytes, upload), self.terms
         if self._poll and not upload:
@@ -86,7 +84,7 @@ class Carrier:
 
     def send_delays(self, clients: Ints, nbytes: Ints, upload: bool) -> Floats:
         """Return the seconds (n,) for which the next message of each client is held before its connection opens."""
-        seconds = np.asarray(self._before[upload] + self._handling * nbytes, dtype=np.float64)
+        seconds = np.asarray(self.transport.before(upload) + self._handling * nbytes, dtype=np.float64)
         if self._poll and not upload:
             pairs = [(SERVER, client) for client in clients.tolist()]
             seconds += self._poll * self._draws.many(pairs)[0]
@@ -95,4 +93,4 @@ class Carrier:
 
     def receive_delay(self, nbytes: Any, upload: bool) -> Any:
         """Return the seconds from the last byte to the arrival, of one message or of many."""
-        return self._after[upload] + self._handling * nbytes
+        return self.transport.after(upload) + self._handling * nbytes

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from netlab import access, down, fluid, up, world
+from netlab import access, cut, down, fluid, up, world
 
 from fedsim.core.record import SERVER
 from fedsim.net.effects.churn import Churn
@@ -80,7 +80,7 @@ class Story:
 
     def abort(self, number):
         if number < len(self.deliveries):
-            self.deliveries[number].abort()
+            cut(self.world.network, self.deliveries[number])
 
     def late(self, number):
         if number < len(self.deliveries):

@@ -1,7 +1,7 @@
 """Connections that stay open: no handshake, and no slow start while the window is open."""
 
 import pytest
-from netlab import down, fluid, stall, up, world
+from netlab import cut, down, fluid, stall, up, world
 
 from fedsim.net.channels.connection import ConnectionPolicy
 from fedsim.net.effects.churn import Churn
@@ -171,7 +171,7 @@ def test_a_message_that_is_cut_takes_its_connection_with_it_and_no_other():
     here = world(0.05, connections=KEPT)
     here.network.send(up(0, 0))
     here.network.send(up(0, 0))
-    here.at(1.0, lambda: here.at(1.5, here.network.send(up(0, NBYTES)).abort))
+    here.at(1.0, lambda: here.at(1.5, cut, here.network, here.network.send(up(0, NBYTES))))
     for _ in range(2):
         here.at(3.0, here.network.send, up(0, 0))
     here.env.run()

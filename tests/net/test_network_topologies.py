@@ -8,11 +8,10 @@ import pytest
 import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from netlab import Sized, World, access, down, fluid, stall, up
+from netlab import Sized, World, access, cut, down, fluid, rate_of, stall, up
 
 from fedsim.core import seeds
 from fedsim.core.record import SERVER
-from fedsim.net.channels.channel import Phase
 from fedsim.net.channels.connection import ConnectionPolicy
 from fedsim.net.effects.jitter import Jitter
 from fedsim.net.effects.loss import Loss
@@ -337,7 +336,7 @@ def traffic(seed, topology=None, model=None, clients=None, connections=None, bef
         delivery = network.send(Sized(*possible[number % len(possible)], nbytes, version=len(sent)))
         sent.append(delivery)
         if aborted:
-            here.at(here.env.now + aborted, delivery.abort)
+            here.at(here.env.now + aborted, cut, network, delivery)
 
     for _ in range(30):
         time = float(rng.choice([rng.uniform(0, 10), rng.integers(0, 5)]))
@@ -389,9 +388,9 @@ def hold_certificate(here):
     """Each flow is at its ceiling, or on a full link on which none is faster; no link carries too much."""
     network, found = here.network, []
     for passage in network.under_way:
-        if passage._phase is Phase.FLUID:
+        if passage._moving:
             flow, route = passage.channel._flows[passage], passage.route
-            found.append((flow.ceiling, route.pool.rate(flow), route.links, passage.channel))
+            found.append((flow.ceiling, rate_of(route.pool, flow), route.links, passage.channel))
     loads, fastest = {}, {}
     for _, rate, links, _ in found:
         for link in links:

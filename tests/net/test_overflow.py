@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import simpy
-from netlab import access, fluid, stall, up, world
+from netlab import access, cut, fluid, stall, up, world
 
 from fedsim.net.channels.connection import ConnectionPolicy
 from fedsim.net.links.link_meter import LinkMeter, overflow
@@ -106,7 +106,7 @@ def test_a_message_starts_until_it_moves_or_is_cut(at, opening, nbytes):
     if at:
         here.env.run(at)
     assert link.opening == 1_000_000 * (opening and (nbytes > 0 or at < 0.15))
-    sent.abort()
+    cut(here.network, sent)
     assert link.opening == 0
     here.env.run()
     assert link.opening == 0

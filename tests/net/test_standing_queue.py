@@ -6,7 +6,7 @@ import pytest
 import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from netlab import access, down, fluid, stall, up, world
+from netlab import access, cut, down, fluid, stall, up, world
 
 from fedsim.net.links.link import Link
 from fedsim.net.links.link_meter import default_buffer, standing_queue
@@ -122,8 +122,8 @@ def test_flows_that_come_and_go_keep_an_access_link_full():
     here = world(0.01)
     for nbytes in (10**6, 10**6, 3 * 10**6):
         here.network.send(up(0, nbytes))
-    cut = here.network.send(up(0, 10**7))
-    here.at(0.5, cut.abort)
+    fourth = here.network.send(up(0, 10**7))
+    here.at(0.5, cut, here.network, fourth)
     channel = here.channel(0, True)
     here.env.run(until=0.1)
     began = channel.full_since

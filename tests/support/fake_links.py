@@ -49,7 +49,6 @@ class Links:
         self._moving[delivery] = message, self.env.now
         if all(self.nodes.online[node] for node in (message.src, message.dst) if node >= 0):
             self.env.timeout(sum(self.seconds(message))).callbacks.append(lambda _: self._arrive(delivery))
-            delivery.on_abort = partial(self._cut, delivery)
         else:
             self._cut(delivery)
         return delivery

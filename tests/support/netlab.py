@@ -8,6 +8,8 @@ import simpy
 
 from fedsim.core import seeds
 from fedsim.core.record import SERVER
+from fedsim.net.links.flows import BOTTLENECKED, CAPPED
+from fedsim.net.links.mesh_link import Bundle
 from fedsim.net.network import ServerAccess, SimulatedNetwork
 from fedsim.net.node import Nodes
 from fedsim.net.tcp import laws as tcp
@@ -29,6 +31,22 @@ class Sized:
 def stall(constants, size, rtt, rate):
     """The seconds in which slow start leaves the link idle."""
     return tcp.slow_start(constants, size, rtt, rate)[0]
+
+
+def cut(network, delivery):
+    """Cut a message under way; no effect if it has ended."""
+    for passage, (_, its_delivery, _) in list(network.under_way.items()):
+        if its_delivery is delivery:
+            network._cut(passage)
+
+
+def rate_of(pool, flow):
+    """A flow's present rate in bytes/s."""
+    if isinstance(pool, Bundle):
+        pool._settle()
+    if flow.where is BOTTLENECKED:
+        return pool.level * flow.weight
+    return flow.ceiling if flow.where is CAPPED else 0.0
 
 
 def up(client, nbytes):

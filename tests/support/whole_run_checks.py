@@ -4,6 +4,7 @@ import math
 from collections import Counter, defaultdict
 from itertools import pairwise
 
+from netlab import rate_of
 from values import server_state
 from whole_runs import level
 
@@ -22,7 +23,7 @@ def check_rates(world):
     """Each flow is at its ceiling, or crosses a full link on which nobody has more; no link carries too much."""
     network = world.network
     flows = [(each, each.channel._flows[each]) for each in network.under_way if each in each.channel._flows]
-    rates = {each: each.route.pool.rate(flow) for each, flow in flows}
+    rates = {each: rate_of(each.route.pool, flow) for each, flow in flows}
     shares, access = defaultdict(list), Counter()
     for each, flow in flows:
         assert flow.ceiling == each.channel.ceiling(each, len(each.channel._flows))

@@ -28,8 +28,10 @@ class PartStatistics:
 
     def settle(self, nodes: np.ndarray, parts: np.ndarray) -> None:
         """Assign nodes without an owner to those parts."""
-        self._count(nodes, parts)
         self.owner[nodes] = parts
+        self.sizes += np.bincount(parts, minlength=self.count)
+        known = self.label[nodes] >= 0
+        np.add.at(self.labels, (parts[known], self.label[nodes[known]]), 1)
         at, near = self.web.around(nodes)
         new = np.zeros(self.web.size, dtype=bool)
         new[nodes] = True
@@ -89,8 +91,3 @@ class PartStatistics:
             return 0.0
         same = int(self.labels[part, label])
         return same if raw else 1 - same / (int(self.sizes[part]) + EPSILON)
-
-    def _count(self, nodes: np.ndarray, parts: np.ndarray) -> None:
-        self.sizes += np.bincount(parts, minlength=self.count)
-        known = self.label[nodes] >= 0
-        np.add.at(self.labels, (parts[known], self.label[nodes[known]]), 1)

@@ -85,20 +85,16 @@ def border(parts: PartStatistics, nodes: np.ndarray) -> np.ndarray:
     """Return those of the nodes that have a neighbour in another part."""
     at, near = parts.web.around(nodes)
     across = (parts.owner[near] >= 0) & (parts.owner[near] != parts.owner[nodes[at]])
-    on_border: np.ndarray = nodes[np.unique(at[across])]
-    return on_border
+    return nodes.take(np.unique(at[across]))
 
 
-def settle_border(parts: PartStatistics, nodes: np.ndarray, rule: Rule) -> int:
-    """Let each of these nodes move once, in ascending order, after the moves before; return how many moved."""
-    moves = 0
+def settle_border(parts: PartStatistics, nodes: np.ndarray, rule: Rule) -> None:
+    """Let each of these nodes move once, in ascending order, after the moves before."""
     for node in np.sort(nodes).tolist():
         near = parts.neighbours_by_part(node)
         if (better := _better(parts, node, near, rule)) is not None:
             parts.move(node, better, near)
-            moves += 1
-    parts.web.tally.moves += moves
-    return moves
+            parts.web.tally.moves += 1
 
 
 def _better(parts: PartStatistics, node: int, near: dict[int, int], rule: Rule) -> int | None:

@@ -25,7 +25,7 @@ class Dblp(Featureless):
 
     graph: Literal["DBLP3", "DBLP5"]  # which graph of the collection
 
-    def topology(self, root: Path) -> Graph:
+    def topology(self, root: Path, seed: int) -> Graph:
         """Return the graph; an author is there from the first edge."""
         file = f"{self.graph}_adjs_only.npz"
         return prepared(root / self.graph / "raw", {file: ""}, lambda folder: _read(folder / file))

@@ -63,18 +63,11 @@ class DrawnEvents(Featureless):
     scale: Annotated[float, Field(ge=1e-4, le=1)] = 1.0  # share of the original's nodes, events and distinct seconds
     drawn: int | None = None  # seed of the drawing; null: the run's
 
-    def load(self, root: Path, seed: int) -> Graph:
-        """Return the graph of that seed."""
-        return self._read(seed if self.drawn is None else self.drawn).load(root, seed)
-
-    def topology(self, root: Path) -> Graph:
-        """Return the graph of `drawn`, or of seed 0."""
-        return self._read(self.drawn or 0).topology(root)
-
-    def _read(self, seed: int) -> Tgb:
-        file = self.file(seed)
+    def topology(self, root: Path, seed: int) -> Graph:
+        """Return the graph of `drawn`, or of that seed."""
+        file = self.file(seed if self.drawn is None else self.drawn)
         labels = file.with_name(LABELS_FILE) if SHAPES[self.like].targets else None
-        return Tgb(file=file, labels=labels, features=self.features, width=self.width)
+        return Tgb(file=file, labels=labels).topology(root, seed)
 
     def file(self, seed: int) -> Path:
         """Return the file of events, drawn and written where it is missing."""

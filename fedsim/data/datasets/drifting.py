@@ -28,7 +28,7 @@ from fedsim.core import portable, seeds
 from fedsim.core.arrays import Floats, Ints
 from fedsim.core.errors import ScenarioError
 from fedsim.core.units import Count, Fraction
-from fedsim.data.graph import Graph
+from fedsim.data.graph import Graph, with_keys
 from fedsim.data.time.temporal import DynamicDataset, evolving
 
 TRIES = 60  # times that missing edges are redrawn
@@ -147,7 +147,7 @@ class Drifting(DynamicDataset):
         graph = evolving(ends, since, until, self.nodes, y=y, span=span, born=born.astype(np.float64))
         frames = torch.from_numpy(self._frames(y, born, active[:, town], rng))
         framed = torch.arange(self.snapshots, dtype=torch.float64)
-        return Graph(**{**graph, "x": frames[-1].clone(), "frames": frames, "framed": framed})
+        return with_keys(graph, {"x": frames[-1].clone(), "frames": frames, "framed": framed})
 
     def _there(self, t: int) -> int:
         """Return how many nodes have joined by snapshot t; they have the lowest numbers."""

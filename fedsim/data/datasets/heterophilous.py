@@ -18,9 +18,8 @@ URL = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
 class Heterophilous(Dataset):
     """One file under `<graph>/raw/`, the graph's name in small letters with underscores."""
 
-    graph: Literal[
-        "Roman-empire", "Amazon-ratings", "Minesweeper", "Tolokers", "Questions"
-    ]  # which graph of the collection
+    # which graph of the collection
+    graph: Literal["Roman-empire", "Amazon-ratings", "Minesweeper", "Tolokers", "Questions"]
 
     def load(self, root: Path, seed: int) -> Graph:
         """Return the graph; the seed does not matter."""

@@ -17,7 +17,7 @@ import torch
 from fedsim.core import seeds
 from fedsim.core.arrays import Ints
 from fedsim.core.units import Count
-from fedsim.data.graph import Graph
+from fedsim.data.graph import Graph, with_keys
 from fedsim.data.time.temporal import DynamicDataset, events
 
 
@@ -48,7 +48,7 @@ class Meetings(DynamicDataset):
             found.append(groups[:, rounds[second % len(rounds)]].reshape(-1, 2).T)
         times = np.repeat(np.arange(self.seconds, dtype=np.float64), n // 2)
         graph = events(np.concatenate(found, axis=1), times, n, np.arange(n) // self.members)
-        return Graph(**{**graph, "x": torch.ones(n, self.features)})
+        return with_keys(graph, {"x": torch.ones(n, self.features)})
 
 
 def pairings(group: int) -> list[Ints]:

@@ -71,8 +71,7 @@ class Synthetic(Dataset):
         ends = mass[np.concatenate([[0], np.cumsum(np.bincount(y, minlength=self.classes))])]
         kinds = zip(self._edge_counts(), (True, False), strict=True)
         places = np.concatenate([_distinct(count, mass, ends, inside, rng) for count, inside in kinds])
-        edges: np.ndarray = by_class[np.stack(np.divmod(places, self.nodes))]
-        return edges
+        return by_class.take(np.stack(np.divmod(places, self.nodes)))
 
 
 def _distinct(count: int, mass: np.ndarray, ends: np.ndarray, inside: bool, rng: np.random.Generator) -> np.ndarray:

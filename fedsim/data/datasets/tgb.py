@@ -36,7 +36,7 @@ class Tgb(Featureless):
     labels: FilePath | None = None  # a node-property table, from which nodes have classes; null: they have none
     message: tuple[str, ...] = ()  # columns of the events with their features
 
-    def topology(self, root: Path) -> Graph:
+    def topology(self, root: Path, seed: int) -> Graph:
         """Return the graph; nodes are in the order of their numbers or names."""
         path, labels = self.file.resolve(), self.labels and self.labels.resolve()
         if labels and labels.parent != path.parent:

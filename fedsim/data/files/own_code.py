@@ -53,9 +53,8 @@ class OwnData(Dataset):
             message = f"{name} raises {source.in_a_line(error)}" + (f" ({place})" if place else "")
             raise ScenarioError.at("data.dataset", message) from error
         if {"edge_index", "edges"} & {*arrays}:
-            return own_arrays.raw(name, arrays, labelled="y" in arrays, targets=self.targets or "classes").graph(
-                name, "refuse"
-            )
+            raw = own_arrays.raw(name, arrays, labelled="y" in arrays, targets=self.targets or "classes")
+            return raw.graph(name, "refuse")
         return own_rows.of_arrays(name, arrays, self.targets).rows()
 
 

@@ -55,7 +55,7 @@ def _thin_features(graph: Graph, share: float, rng: np.random.Generator) -> Grap
     stays = _stays((x.values().numel(),), share, rng)
     before = F.pad(stays.cumsum(0), (1, 0))  # kept entries before each stored one
     parts = before[x.crow_indices()], x.col_indices()[stays], x.values()[stays]
-    return Graph(**{**graph, "x": csr(*parts, tuple(x.shape))})
+    return with_keys(graph, {"x": csr(*parts, tuple(x.shape))})
 
 
 def _thin_edges(graph: Graph, share: float, rng: np.random.Generator) -> Graph:

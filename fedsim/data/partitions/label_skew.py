@@ -79,8 +79,7 @@ class LabelSkew(Repartitioning):
         if not len(linked):
             message = f"client {client} has no edge within its {len(nodes)} nodes"
             raise UserError(f"data.partition.linked: {message}; take fewer clients or linked: false")
-        linked_nodes: np.ndarray = nodes[linked]
-        return linked_nodes
+        return nodes.take(linked)
 
 
 def _take(left: list[np.ndarray], major: np.ndarray, quota: int, wanted: int, rng: np.random.Generator) -> np.ndarray:

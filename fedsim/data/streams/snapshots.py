@@ -133,10 +133,10 @@ class Snapshots(Clocked):
         """Return the masks (N,) of nodes that train, validate and test in every snapshot."""
         if self.divides:
             (done,) = split_all([whole], split, rng)
-            return [done["train"], done["val"], done["test"]]
-        known = whole["y"] >= 0
-        (kept,) = fewer("labels", [with_masks(whole, known, known, known)], split.labels, rng)
-        return [kept["train"], kept["val"], kept["test"]]
+        else:
+            known = whole["y"] >= 0
+            (done,) = fewer("labels", [with_masks(whole, known, known, known)], split.labels, rng)
+        return [done["train"], done["val"], done["test"]]
 
 
 def _cuts(
@@ -152,7 +152,7 @@ def _cuts(
     for t, (snapshot, lists) in enumerate(zip(snapshots, ascending, strict=True)):
         if not snapshot["arrived"].numpy()[owners[t] >= 0].all():
             raise ValueError(f"a node has an owner in snapshot {t}, but has not arrived by then")
-        whole = Graph(**{**with_masks(snapshot, *masks), "changed": changed[t]})
+        whole = with_keys(with_masks(snapshot, *masks), {"changed": changed[t]})
         graphs = cut(whole, lists, empty=True)
         if "bins" in snapshot:
             for graph in graphs:
@@ -216,4 +216,4 @@ def _later(asking: Sequence[Graph]) -> tuple[Graph, ...]:
 
 def _bare(snapshot: Graph) -> Graph:
     """Return the snapshot without features, which are not needed, so that none are copied."""
-    return Graph(**{**snapshot, "x": torch.zeros(len(snapshot["y"]), 0)})
+    return with_keys(snapshot, {"x": torch.zeros(len(snapshot["y"]), 0)})

@@ -44,8 +44,8 @@ class Featureless(DynamicDataset):
     width: Count = 32  # number of constant features, or of bins of degrees
 
     def load(self, root: Path, seed: int) -> Graph:
-        """Return the graph; the seed does not matter."""
-        graph = self.topology(root)
+        """Return the graph; the seed does not matter, unless the graph is drawn."""
+        graph = self.topology(root, seed)
         n = len(graph["y"])
         if self.features == "onehot":
             graph["x"] = csr(torch.arange(n + 1), torch.arange(n), torch.ones(n), (n, n))
@@ -57,7 +57,7 @@ class Featureless(DynamicDataset):
         return graph
 
     @abstractmethod
-    def topology(self, root: Path) -> Graph:
+    def topology(self, root: Path, seed: int) -> Graph:
         """Return the graph without features.  Raises UserError if it is not available."""
 
 
@@ -68,7 +68,7 @@ class PublishedEvents(Featureless):
     raw: ClassVar[str]
     urls: ClassVar[Mapping[str, str]]
 
-    def topology(self, root: Path) -> Graph:
+    def topology(self, root: Path, seed: int) -> Graph:
         """Return the graph without features."""
         return prepared(root / self.raw, self.urls, self.read)
 

@@ -70,20 +70,14 @@ class AccessChannel(Channel, LinkMeter):
         """Return the access link and those of the passage's route."""
         return (self, *passage.route.links)
 
-    def shaped(self, passage: Passage) -> tuple[LinkMeter, ...]:
-        """Return all links that the passage crosses if one of them has a token bucket, else none."""
-        return self.links(passage) if self.burst or passage.route.shaped else ()
-
     def enter(self, passage: Passage, nbytes: float) -> None:
         """Start a passage's flow; `passage.sent` is called when these bytes have been sent."""
-        others, before = len(self._flows) + 1, self.full_since
-        self._level(others)
-        ceiling, weight = self.ceiling(passage, others), self._model.weight(passage.transfer)
-        self._ceilings += ceiling
-        self._flows[passage] = passage.route.pool.join(nbytes, ceiling, passage.sent, weight)
-        passage.route.cross(passage.transfer.base_rtt)
-        self.flows = others
-        if others > 1:
+        before = self.full_since
+        self.flows = len(self._flows) + 1
+        self._level(self.flows)
+        super().enter(passage, nbytes)
+        self._ceilings += self._flows[passage].ceiling
+        if self.flows > 1:
             self._note(before)
         else:  # a single flow knows itself since when the link is full
             self._changed, self._full_earlier = self._env.now, math.inf
@@ -91,8 +85,7 @@ class AccessChannel(Channel, LinkMeter):
     def exit(self, passage: Passage) -> float:
         """Stop a passage's flow and return the bytes that had not been sent."""
         before = self.full_since if len(self._flows) > 1 else math.inf
-        passage.route.cross(passage.transfer.base_rtt, -1)
-        left = passage.route.pool.leave(self._flows.pop(passage))
+        left = super().exit(passage)
         self.part(1, self._env.now)
         if self._flows:
             self._level(len(self._flows))

@@ -16,8 +16,7 @@ at once when the flow starts; handshakes are not counted.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import Enum, auto
+from dataclasses import dataclass
 from typing import Any
 
 import simpy
@@ -43,11 +42,6 @@ class SharedRoute:
     links: tuple[Link | MeshLink, ...]
     slowest: float
     overflows: Draws
-    shaped: bool = field(init=False)  # whether one of the links has a token bucket
-
-    def __post_init__(self) -> None:
-        """Look for a bucket once: links keep theirs."""
-        object.__setattr__(self, "shaped", any(link.burst for link in self.links))
 
     def open(self, rate: int) -> None:
         """Add the bytes/s that a message could use which opens or starts slowly, or subtract them."""
@@ -81,14 +75,6 @@ class Channel(ABC):
     def carry(self, passage: "Passage", nbytes: float) -> None:
         """Count bytes of a passage that have crossed the access links."""
 
-    def shaped(self, passage: "Passage") -> tuple[LinkMeter, ...]:
-        """Return all links that the passage crosses if one of them has a token bucket, else none."""
-        return self.links(passage) if passage.route.shaped else ()
-
-    def rate_if_joined(self, passage: "Passage") -> float:
-        """Return approximately the rate (bytes/s) that the passage would get if it joined now."""
-        return self._rate_below(passage, self.ceiling(passage, len(self._flows) + 1))
-
     def queue(self, passage: "Passage") -> float:
         """Return the seconds that the passage's packets would now wait behind those of others."""
         return self._model.queue(passage.transfer, self.links(passage), self._env.now)
@@ -106,8 +92,11 @@ class Channel(ABC):
 
     def credit(self, passage: "Passage", nbytes: float) -> float:
         """Return how many of these bytes would take no time if the passage joined with them now."""
-        shaped = self.shaped(passage)
-        return self._model.credit(nbytes, self.rate_if_joined(passage), shaped) if shaped else 0.0
+        links = self.links(passage)
+        if not any(link.burst for link in links):
+            return 0.0
+        rate = self._rate_below(passage, self.ceiling(passage, len(self._flows) + 1))
+        return self._model.credit(nbytes, rate, links)
 
     def enter(self, passage: "Passage", nbytes: float) -> None:
         """Start a passage's flow; `passage.sent` is called when these bytes have been sent."""
@@ -129,25 +118,11 @@ class Channel(ABC):
             passage.route.pool.set_ceiling(flow, self.ceiling(passage, len(self._flows)))
 
 
-class Phase(Enum):
-    """What a passage waits for, or that its bytes are on the link, or that it has ended."""
-
-    HELD = auto()
-    OPENING = auto()
-    STARTING = auto()
-    FLUID = auto()
-    CLOSING = auto()
-    ENDED = auto()
-
-
-HELD, OPENING, STARTING, FLUID, CLOSING, ENDED = Phase  # faster than Enum attributes
-
-
 class Passage(simpy.Event):
     """A transfer under way in a channel; `arrived` is called when it completes, not when it is cut.
 
     It is its own timer: since it waits for one thing at a time, the same event is scheduled again for each
-    step.
+    step, and knows the next one.
     """
 
     _ok = True  # as an event it never fails
@@ -173,20 +148,21 @@ class Passage(simpy.Event):
         self._segment = 0.0
         self._plan: Start | None = None  # once the connection is open
         self._lost = False  # whether a loss has been noticed
-        self._phase = OPENING
+        self._next = _nothing  # what it does when it has waited
+        self._moving = False  # whether its bytes are on the link
         self._could_use = 0  # whole bytes/s while it opens, so that their sum on a link is exact
         channel.passages[self] = None
 
     def begin(self) -> None:
         """Start: open the connection, once the transport lets go of the message."""
         if self.transfer.send_delay:
-            self._wait(HELD, self.transfer.send_delay)
+            self._wait(self._open, self.transfer.send_delay)
         else:
             self._open()
 
     def cut(self) -> float:
         """End the passage and return the wire bytes that moved; nothing arrives."""
-        if self._phase is FLUID:
+        if self._moving:
             self._count(max(0.0, self._segment - self.channel.exit(self)))
         self._end()
         return self.moved
@@ -197,6 +173,7 @@ class Passage(simpy.Event):
 
     def sent(self, flow: object) -> None:
         """Continue after the bytes on the link have been sent."""
+        self._moving = False
         self.channel.exit(self)
         self._count(self._segment)
         if self._plan is not None and self._plan.until < self.size and not self._lost:
@@ -209,7 +186,7 @@ class Passage(simpy.Event):
             self._could_use = int(min(self.channel.ceiling(self, 1), self.route.slowest))
             self.route.open(self._could_use)
         self.transfer.queue = self.channel.queue(self)
-        self._wait(OPENING, self._model.opening(self.transfer))
+        self._wait(self._opened, self._model.opening(self.transfer))
 
     def _opened(self) -> None:
         if not self.size:
@@ -217,7 +194,7 @@ class Passage(simpy.Event):
             return
         self.transfer.queue = self.channel.queue(self)
         self._plan = self.channel.start(self)
-        self._wait(STARTING, self._plan.idle)
+        self._wait(self._start, self._plan.idle)
 
     def _start(self) -> None:
         assert self._plan is not None
@@ -236,7 +213,7 @@ class Passage(simpy.Event):
 
     def _enter(self, nbytes: float) -> None:
         self._opens_no_more()
-        self._segment, self._phase = nbytes, FLUID
+        self._segment, self._moving = nbytes, True
         self.channel.enter(self, nbytes)
 
     def _count(self, nbytes: float) -> None:
@@ -250,7 +227,7 @@ class Passage(simpy.Event):
 
     def _close(self) -> None:
         delay = self._model.closing(self.transfer) + (self._plan.late if self._plan else 0.0)
-        self._wait(CLOSING, delay + self.transfer.receive_delay)
+        self._wait(self._arrive, delay + self.transfer.receive_delay)
 
     def _arrive(self) -> None:
         self._end()
@@ -258,30 +235,25 @@ class Passage(simpy.Event):
 
     def _end(self) -> None:
         self._opens_no_more()
-        self._phase = ENDED
+        self._next, self._moving = _nothing, False
         self.channel.passages.pop(self, None)
 
-    def _wait(self, phase: Phase, delay: float) -> None:
-        self._phase = phase
+    def _wait(self, then: Callable[[], None], delay: float) -> None:
+        """Take a step after so many seconds, unless the passage is cut meanwhile."""
         if delay > 0:
-            self.callbacks = GO_ON
+            self._next, self.callbacks = then, GO_ON
             self.env.schedule(self, delay=delay)
         else:
-            _go_on(self)
+            then()
+
+
+def _nothing() -> None:
+    """Do nothing: the passage has not begun to wait, or has ended."""
 
 
 def _go_on(event: simpy.Event) -> None:
-    """Take the next step of a passage, unless it has been cut meanwhile."""
     assert isinstance(event, Passage)
-    phase = event._phase
-    if phase is OPENING:
-        event._opened()
-    elif phase is STARTING:
-        event._start()
-    elif phase is CLOSING:
-        event._arrive()
-    elif phase is HELD:
-        event._open()
+    event._next()
 
 
 GO_ON: list[Callable[[Any], None]] = [_go_on]

@@ -15,10 +15,8 @@ from fedsim.net.effect import Drive, Network
 from fedsim.net.measurements import stretches
 from fedsim.net.measurements.stretches import Stretch
 from fedsim.net.node import Nodes
-from fedsim.net.presence.grouping import NONE, Grouped
+from fedsim.net.presence.grouping import Grouped
 from fedsim.net.presence.offline_intervals import ExponentialIntervals
-
-GROUPS = 2**32  # numbers of groups' streams; those before are clients'
 
 
 @dataclass(frozen=True)
@@ -85,9 +83,8 @@ class Churn(Grouped):
             nodes.presence.follow(env, ExponentialIntervals(env.now, streams, self.online, self.offline, rng))
 
     def _together(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive:
-        groups, clients = self.members(network.traits), np.arange(len(network.nodes))
-        follows = (groups != NONE) & (rng.random(len(clients)) < self.strength)
-        self._leave(env, network.nodes, np.where(follows, GROUPS + groups, clients), rng)
+        streams = self.streams(network.traits, rng.random(len(network.nodes)))
+        self._leave(env, network.nodes, streams, rng)
         yield env.event()  # clients come and go by themselves
 
     def _follow(self, env: simpy.Environment, nodes: Nodes, listed: list[Stretch], never: list[int]) -> Drive:

@@ -43,13 +43,6 @@ class Diurnal(Effect):
         if self.peak_at >= self.day:
             raise ValueError(f"diurnal: option 'peak_at' is {self.peak_at} s; it must lie within the day")
 
-    def share(self, local: float) -> float:
-        """Return p, the probability of being online at that local time in seconds."""
-        return (
-            self.trough
-            + (self.peak - self.trough) * (1 + math.cos(2 * math.pi * (local - self.peak_at) / self.day)) / 2
-        )
-
     def drive(self, env: simpy.Environment, network: Network, rng: np.random.Generator) -> Drive:
         """Put clients to sleep and wake them."""
         nodes, count = network.nodes, len(network.nodes)

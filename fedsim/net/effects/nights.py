@@ -11,10 +11,8 @@ from fedsim.core import seeds
 from fedsim.core.units import Seconds
 from fedsim.net.effect import Drive, Network, Traits
 from fedsim.net.measurements import days
-from fedsim.net.presence.grouping import NONE, Grouped
+from fedsim.net.presence.grouping import GROUPS, Grouped
 from fedsim.net.presence.offline_intervals import MeasuredIntervals
-
-PLACES = 2**32  # numbers of groups' streams; those before are clients'
 
 
 @dataclass(frozen=True)
@@ -46,15 +44,13 @@ class Nights(Grouped):
 
     def absences(self, now: float, traits: Traits, who: int, when: int) -> MeasuredIntervals:
         """Return the clients' absences; `who` is the key of what phones they are, `when` that of their days."""
-        clients, groups = np.arange(len(traits.country)), self.members(traits)
-        follows = (groups != NONE) & (seeds.uniforms(who, clients, count=2)[1] < self.strength)
-        streams = np.where(follows, PLACES + groups, clients)
+        streams = self.streams(traits, seeds.uniforms(who, np.arange(len(traits.country)), count=2)[1])
         measured = days.measured()
         phones = np.arange(days.PHONES) if self.never else measured.comers
         drawn = phones[(len(phones) * seeds.uniforms(who, streams, count=1)[0]).astype(np.int64)]
         zones = np.array([days.ahead()[code] if code else 0.0 for code in traits.country.tolist()])
         if self.groups == "labels":
-            zones[follows] = 0.0  # such a group is of no country
+            zones[streams >= GROUPS] = 0.0  # such a group is of no country
         return MeasuredIntervals(now, measured, drawn, streams, self.start + zones, when)
 
     def _process(self, env: simpy.Environment, network: Network, who: int, when: int) -> Drive:

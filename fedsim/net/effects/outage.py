@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -56,8 +55,7 @@ class Outage(Grouped):
         """Return the process of outages; UserError for a link that does not exist or is unlimited, and for groups."""
         if self.link is not None:
             hold = throttle(network, self.link, "outage")
-            return self._spells(env, rng, lambda: [0], lambda _, down: hold.leave(float(not down)))
-        count = len(network.nodes)
+            return self._spells(env, rng, itertools.repeat([0]), lambda _, down: hold.leave(float(not down)))
         self.check_groups(network.traits)
         if self.country is not None and not (network.traits.country == self.country).any():
             countries = ", ".join(sorted(set(network.traits.country.tolist()) - {""}))
@@ -69,9 +67,14 @@ class Outage(Grouped):
             else:
                 network.nodes.scale(client, self, uplink=float(not down), downlink=float(not down))
 
-        size, grouped = max(1, round(self.share * count)), self._grouped(network.traits, rng)
-        draw = partial(_drawn, rng, count, size) if self.groups is None else partial(next, grouped)
-        return self._spells(env, rng, draw, hit) if count else None
+        drawn = self._shares(len(network.nodes), rng) if self.groups is None else self._grouped(network.traits, rng)
+        return self._spells(env, rng, drawn, hit) if len(network.nodes) else None
+
+    def _shares(self, count: int, rng: np.random.Generator) -> Iterator[list[int]]:
+        """Yield the clients that each outage hits, where it hits a share of them."""
+        size = max(1, round(self.share * count))
+        while True:
+            yield np.sort(rng.choice(count, size, replace=False)).tolist()
 
     def _grouped(self, traits: Traits, rng: np.random.Generator) -> Iterator[list[int]]:
         """Yield the clients that each outage hits, where it hits groups."""
@@ -87,12 +90,12 @@ class Outage(Grouped):
         self,
         env: simpy.Environment,
         rng: np.random.Generator,
-        draw: Callable[[], list[int]],
+        drawn: Iterator[list[int]],
         hit: Callable[[int, bool], None],
     ) -> Drive:
         for begin in itertools.repeat(None) if self.at is None else self.at:
             yield env.timeout(self._time(self.every or 0.0, rng) if begin is None else begin - env.now)
-            clients = draw()
+            clients = next(drawn)
             for each in clients:
                 hit(each, True)
             yield env.timeout(self.length if begin is not None else self._time(self.length, rng))
@@ -101,7 +104,3 @@ class Outage(Grouped):
 
     def _time(self, mean: float, rng: np.random.Generator) -> float:
         return mean if self.times == "fixed" else float(rng.exponential(mean))
-
-
-def _drawn(rng: np.random.Generator, count: int, size: int) -> list[int]:
-    return np.sort(rng.choice(count, size, replace=False)).tolist()  # type: ignore[no-any-return]

@@ -81,10 +81,8 @@ class Trace(Effect):
         schedules: list[tuple[RateSchedule, float]],
         rng: np.random.Generator,
     ) -> None:
-        count = len(nodes)
-        dealt = (
-            rng.integers(len(schedules), size=count) if self.assign == "random" else np.arange(count) % len(schedules)
-        )
+        count, many = len(nodes), len(schedules)
+        dealt = rng.integers(many, size=count) if self.assign == "random" else np.arange(count) % many
         shifts = (rng.random(count) if self.shift else np.zeros(count)).tolist()
         for client, (number, shift) in enumerate(zip(dealt.tolist(), shifts, strict=True)):
             schedule, length = schedules[number]

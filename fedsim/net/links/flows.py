@@ -78,12 +78,6 @@ class Flows:
         """The sum of all present rates in bytes/s."""
         return self.capped_rate + (self.free_weight * self.level if self._free else 0.0)
 
-    def rate(self, flow: Flow) -> float:
-        """Return a flow's present rate in bytes/s."""
-        if flow.where is BOTTLENECKED:
-            return self.level * flow.weight
-        return flow.ceiling if flow.where is CAPPED else 0.0
-
     def at_ceiling_since(self, flow: Flow) -> float:
         """Return the time since which a flow has run at its ceiling without a break; infinity if it does not.
 

@@ -50,7 +50,3 @@ class LazyHeap(Generic[T]):
         """Return the smallest key, infinity if no entry is valid."""
         top = self.top()
         return top[0] if top else math.inf
-
-    def __len__(self) -> int:
-        """Return the number of entries, stale ones included."""
-        return len(self._entries)

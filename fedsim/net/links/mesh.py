@@ -2,7 +2,7 @@
 
 A pool of flows over the same links (`Bundle`) offers what a `Link` does: they join, leave and change their
 ceilings. A change affects only the bundles that are connected with it by links that could be full; the others
-keep their rates and dates.  Changes of one instant are settled together, before time advances or a rate is
+keep their rates and dates.  Changes of one instant are settled together, before time advances or a state is
 read.  Not modelled: queues, packets, routing (a pool is given the links of each route).
 """
 
@@ -38,7 +38,7 @@ class Mesh:
 
         Raises ValueError if a number is negative.
         """
-        return MeshLink(self.env, self.touch, self.settle, next(self._numbers), capacity, buffer, burst)
+        return MeshLink(self.env, self.touch, next(self._numbers), capacity, buffer, burst)
 
     def pool(self, links: Sequence[MeshLink]) -> Bundle:
         """Return the pool over these links; without links every flow gets its ceiling.

@@ -21,15 +21,14 @@ class MeshLink(LinkMeter):
         self,
         env: simpy.Environment,
         touch: Callable[["Bundle"], None],
-        settle: Callable[[], None],
         number: int,
         capacity: float,
         buffer: float | None,
         burst: float,
     ) -> None:
-        """Start idle; see `LinkMeter`.  `touch` a bundle before it changes, `settle` before reading a load."""
+        """Start idle; see `LinkMeter`.  `touch` a bundle before it changes."""
         super().__init__(env, capacity, buffer, burst)
-        self._touch, self._settle, self._number = touch, settle, number
+        self._touch, self._number = touch, number
         self.bundles: dict[Bundle, None] = {}  # those with moving flows, in the order in which they began to move
         self.may_bind = False  # whether it could be full at the last settlement
 
@@ -42,12 +41,7 @@ class MeshLink(LinkMeter):
 
     @property
     def load(self) -> float:
-        """The sum of the rates of all flows on it, in bytes/s."""
-        self._settle()
-        return self.present_load()
-
-    def present_load(self) -> float:
-        """Return the sum of the rates as of the last settlement."""
+        """The sum of the rates of all flows on it as of the last settlement, in bytes/s."""
         return sum((bundle.load for bundle in self.bundles), 0.0)
 
     def before(self, other: "MeshLink") -> bool:
@@ -77,7 +71,7 @@ class MeshLink(LinkMeter):
 
     def check(self, now: float) -> None:
         """Record since when it has been full; raise InvariantError if it carries more than its capacity."""
-        load = self.present_load()
+        load = self.load
         if load > self.capacity * (1 + RATE_TOLERANCE) + SLACK:
             raise InvariantError(f"at {now} s a link of {self.capacity} bytes/s carries {load}")
         self.note_full(0 < self.capacity * (1 - RATE_TOLERANCE) <= load, now)
@@ -165,11 +159,6 @@ class Bundle(Flows):
             left = self._take_out(flow)
             flow.ceiling = ceiling
             self._take_in(flow, left)
-
-    def rate(self, flow: Flow) -> float:
-        """Return a flow's present rate in bytes/s."""
-        self._settle()
-        return super().rate(flow)
 
     def at_ceiling_since(self, flow: Flow) -> float:
         """Return what `Flows.at_ceiling_since` does, at the present levels."""

@@ -9,12 +9,13 @@ from typing import Literal
 
 import numpy as np
 
-from fedsim.core.arrays import Ints
+from fedsim.core.arrays import Floats, Ints
 from fedsim.core.errors import UserError
 from fedsim.core.units import Fraction, PositiveFraction
 from fedsim.net.effect import Effect, Traits
 
 NONE = -1  # the group of clients without one
+GROUPS = 2**32  # numbers of groups' streams; those before are clients'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class Grouped(Effect):
 
     def __post_init__(self) -> None:
         """Raise ValueError for options that make no sense together."""
-        name = self._name
+        name = type(self).__name__.lower()
         if self.groups is None and (self.classes is not None or self.strength != 1):
             given = "classes" if self.classes is not None else "strength"
             raise ValueError(f"{name}: option {given!r} is about groups; give 'groups: labels' or 'groups: country'")
@@ -46,13 +47,9 @@ class Grouped(Effect):
         if self.holding != 0.5 and self.classes is None:
             raise ValueError(f"{name}: option 'holding' says how much of the 'classes' makes a group; give 'classes'")
 
-    @property
-    def _name(self) -> str:
-        return type(self).__name__.lower()
-
     def check_groups(self, traits: Traits) -> None:
         """Raise UserError if what makes groups is not known of these clients."""
-        name = self._name
+        name = type(self).__name__.lower()
         if self.groups == "country" and not (traits.country != "").any():
             raise UserError(
                 f"{name}: 'groups: country' needs the clients' countries; give network.profile: {{measured: {{country: "
@@ -75,7 +72,7 @@ class Grouped(Effect):
             return np.full(len(traits.country), NONE)
         counts = traits.held()
         labels, total = counts.shape[1], counts.sum(axis=1)
-        name = self._name
+        name = type(self).__name__.lower()
         if not total.any():
             raise UserError(f"{name}: 'groups: labels' needs labels, and these data have none; take 'groups: country'")
         if self.classes is None:
@@ -90,6 +87,11 @@ class Grouped(Effect):
             share = f"{100 * self.holding:g} % of its training nodes of the classes {[*self.classes]}"
             raise UserError(f"{name}: no client has {share}; take a lower 'holding', or other 'classes'")
         return np.where(inside, 0, NONE)
+
+    def streams(self, traits: Traits, drawn: Floats) -> Ints:
+        """Return whose stream each client follows (K,): its group's if its number in [0, 1) says so, else its own."""
+        groups = self.members(traits)
+        return np.where((groups != NONE) & (drawn < self.strength), GROUPS + groups, np.arange(len(groups)))
 
 
 def number_of(code: str) -> int:

@@ -1,8 +1,9 @@
 """Fluid: TCP on links that flows share like a fluid, and the models by the names that they have in scenarios."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -128,7 +129,7 @@ class Fluid(NetworkModel):
 
     def weight(self, transfer: Transfer) -> float:
         """Return 1, or less for long round trips if the model has such a bias."""
-        return tcp.weight(self.constants, transfer.rtt) if self.constants.rtt_bias else 1.0
+        return tcp.weight(self.constants, transfer.rtt)
 
     def ceiling(self, transfer: Transfer, access: Access, limit: float) -> float:
         """Return the client's share of its own link, or what acknowledgements, the window and the transport allow."""
@@ -186,11 +187,6 @@ class Fluid(NetworkModel):
         return Uncontended(before + idle, size, part, rate, slow, late)
 
 
-MODELS: dict[str, Callable[[TransferModel], NetworkModel]] = {"fluid": Fluid, "naive": lambda constants: NetworkModel()}
-
-
-def model_named(name: str, constants: TransferModel) -> NetworkModel:
-    """Return the model of this name in scenarios; ValueError if there is none."""
-    if name not in MODELS:
-        raise ValueError(f"network.model: there is no '{name}'; there are {', '.join(MODELS)}")
-    return MODELS[name](constants)
+def model_named(name: Literal["fluid", "naive"], constants: TransferModel) -> NetworkModel:
+    """Return the model of this name in scenarios."""
+    return Fluid(constants) if name == "fluid" else NetworkModel()

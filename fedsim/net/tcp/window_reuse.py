@@ -75,8 +75,9 @@ def start(
     """Return how a flow of `size` wire bytes starts in this window that loses this packet, from 1 (infinity: none)."""
     mtu, fast = constants.mtu, usable(rate)
     lossless = _rounds(constants, size, rtt, fast, window)
+    begun = Start(lossless.idle, lossless.burst, rate, limit=_mean(size, fast, lossless.avoidance_idle))
     if packet == math.inf:
-        return Start(lossless.idle, lossless.burst, rate, limit=_mean(size, fast, lossless.avoidance_idle))
+        return begun
     top = _grown(constants, rtt, fast * rtt / mtu, window, packet - 1)
     until = (packet + top) * mtu
     cut = until < size and tcp.steady_rate_of(constants, rtt, loss) < math.inf
@@ -85,10 +86,7 @@ def start(
     gap = lossless.idle + lossless.avoidance_idle - part.idle - part.avoidance_idle
     if cut:
         return Start(part.idle, part.burst, rate, until, top, gap, 0.0, _mean(until, fast, part.avoidance_idle))
-    late = max(0.0, rtt - (gap + max(0.0, size - sent) / fast))
-    return Start(
-        lossless.idle, lossless.burst, rate, math.inf, top, 0.0, late, _mean(size, fast, lossless.avoidance_idle)
-    )
+    return begun._replace(window=top, late=max(0.0, rtt - (gap + max(0.0, size - sent) / fast)))
 
 
 def overflown(
