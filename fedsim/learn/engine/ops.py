@@ -137,7 +137,7 @@ def _shares(source: Tensor, target: Tensor, edges: Attention, slope: float) -> t
     score = raw * slopes
     top = torch.segment_reduce(score.detach().flatten(), "max", offsets=edges.crow)
     share = torch.exp(score - top.index_select(0, edges.target).unsqueeze(1))
-    total = product(product(share, Matrix(at_target.columns, at_target.rows)), at_target)
+    total = product(product(share, at_target.transpose), at_target)
     return share / total, slopes
 
 
@@ -146,7 +146,7 @@ def _attend_back(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return what `_Attend.backward` does, using products that can be differentiated again."""
     at_source, at_target = _ends(edges, h)
-    to_source, to_target = Matrix(at_source.columns, at_source.rows), Matrix(at_target.columns, at_target.rows)
+    to_source, to_target = at_source.transpose, at_target.transpose
     share, slopes = _shares(source, target, edges, slope)
     pull = product(grad, at_target)
     to_share = (pull * product(h, at_source)).sum(1, keepdim=True)
