@@ -194,6 +194,18 @@ def mean_by_client(values: Tensor, graph: Graph, mask: Tensor) -> Tensor:
     return ClientMean.apply(values, weight, count, derived)  # type: ignore[no-any-return, no-untyped-call]
 
 
+def cross_entropy(logits: Tensor, graph: Graph) -> Tensor:
+    """Average the cross-entropy of logits (N, C) over each client's training nodes: (K,); zero where it has none."""
+    # nodes of classes without an output may pass messages, but never train
+    labels = torch.where(graph["train"], graph["y"], 0)
+    return mean_by_client(F.cross_entropy(logits, labels, reduction="none"), graph, graph["train"])
+
+
+def training_labels(graph: Graph, classes: int) -> Tensor:
+    """Return the one-hot labels (N, C) of training nodes, int64; zeros at all other nodes."""
+    return F.one_hot(torch.where(graph["train"], graph["y"], 0), classes) * graph["train"].unsqueeze(1)
+
+
 def by_class(h: Tensor, graph: Graph, classes: int, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Average h (N, H) over each client's masked nodes of each class: (K, C, H), with the counts (K, C)."""
     clients = len(graph["sizes"])
