@@ -15,7 +15,7 @@ Nodes are isolated: no edges are generated.  Not modelled: the statistics of bat
 which graph models here lack, and augmentation, both of which the methods for images use.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -91,11 +91,15 @@ def features(params: Parameters, h: Tensor, binary: bool) -> Tensor:
     """Return features (n, F) for inputs h (n, ·), normalised over the n rows; between 0 and 1 for binary ones."""
     for i in range(1, len(params)):
         layer = params[f"layer{i}"]
-        h = normalised(torch.addmm(layer["bias"], h, layer["weight"])) * layer["scale"] + layer["shift"]
-        h = F.leaky_relu(h, SLOPE)
+        h = F.leaky_relu(hidden(layer, torch.addmm(layer["bias"], h, layer["weight"])), SLOPE)
     last = params[f"layer{len(params)}"]
     x = torch.addmm(last["bias"], h, last["weight"])
     return torch.sigmoid(x) if binary else x
+
+
+def hidden(layer: Mapping[str, Tensor], h: Tensor) -> Tensor:
+    """Return h (n, H) normalised, times the layer's scale, plus its shift."""
+    return normalised(h) * layer["scale"] + layer["shift"]
 
 
 def normalised(h: Tensor) -> Tensor:
