@@ -64,10 +64,10 @@ def most_covering(covers: Tensor, keep: int) -> Tensor:
     return torch.argsort(covers.sum(1), descending=True, stable=True)[:keep]
 
 
-def greedy_cover(covers: Tensor, keep: int, enough: float = 0.9) -> Tensor:
+def greedy_cover(covers: Tensor, keep: int) -> Tensor:
     """Return `keep` nodes, each covering most of what is not covered yet (DSLR and POWER's published code).
 
-    Once that share of the class is covered, all but the chosen nodes count as uncovered again.
+    Once nine tenths of the class are covered, all but the chosen nodes count as uncovered again.
     """
     n = len(covers)
     chosen: list[int] = []
@@ -83,7 +83,7 @@ def greedy_cover(covers: Tensor, keep: int, enough: float = 0.9) -> Tensor:
         covered |= hit
         left[hit] = False
         left[:, hit] = False
-        if int(covered.sum()) >= enough * n:
+        if int(covered.sum()) >= 0.9 * n:
             covered.zero_()
             covered[chosen] = True
             left = covers.clone()
