@@ -126,7 +126,7 @@ class Model(ABC):
 
 
 def through_layers(model: Model, params: Parameters, h: Tensor, graph: Graph, count: int) -> Tensor:
-    """Return the output of the first `count` layers for h (N, ·), each followed by a rectifier and dropout."""
+    """Return what the first `count` layers make of h (N, ·), each followed by a rectifier and dropout."""
     for i in range(1, count + 1):
         h = ops.dropout(model.layer(params[f"layer{i}"], h, graph).relu(), model.dropout, graph, i)
     return h
