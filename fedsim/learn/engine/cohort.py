@@ -151,12 +151,12 @@ def side_by_side(
         else:
             yield place, script
     while waiting:
-        asking = []
+        asked = []
         for place, script, params in waiting:
             try:
-                asking.append((place, script, script.send(params)))
+                asked.append((place, script, script.send(params)))
             except StopIteration as stop:
                 yield place, stop.value
-        fits = [(jobs[place], fit) for place, _, fit in asking]
+        fits = [(jobs[place], fit) for place, _, fit in asked]
         trained = train(fits) if fits else []
-        waiting = [(place, script, params) for (place, script, _), params in zip(asking, trained, strict=True)]
+        waiting = [(place, script, params) for (place, script, _), params in zip(asked, trained, strict=True)]

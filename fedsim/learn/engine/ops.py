@@ -195,7 +195,7 @@ def mean_by_client(values: Tensor, graph: Graph, mask: Tensor) -> Tensor:
 
 
 def cross_entropy(logits: Tensor, graph: Graph) -> Tensor:
-    """Average the cross-entropy of logits (N, C) over each client's training nodes: (K,), zero without any."""
+    """Return the mean cross-entropy of logits (N, C) at each client's training nodes, zero without any: (K,)."""
     # nodes of classes without an output may pass messages, but never train
     labels = torch.where(graph["train"], graph["y"], 0)
     return mean_by_client(F.cross_entropy(logits, labels, reduction="none"), graph, graph["train"])

@@ -5,7 +5,7 @@ which part of the union is up to the caller (`scoring.py`).
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -85,22 +85,20 @@ class Plans:
         already.  `models`: see `of`.
         """
         if self._views:  # what a client knows of its nodes changes with every job
-            hosts = [self._hosts[client] for client in seen]
-            met = [
-                (host.number, period, len(host.seen))
-                for host in hosts
-                for period in (host.seen if self._past else host.seen[-1:])
-            ]
-            return self.of(shared, met, models)
+            return self.of(shared, self._met(seen, latest=not self._past), models)
         key = (shared, id(known), *seen.items())
         if key not in self._kept:
-            hosts = [self._hosts[client] for client in seen]
-            pairs = [(host.number, period, len(host.seen)) for host in hosts for period in host.seen]
+            pairs = self._met(seen)
             self._kept[key] = (known and self.within(known, pairs)) or self.of(shared, pairs)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
+
+    def _met(self, clients: Iterable[int], *, latest: bool = False) -> list[ClientPeriod]:
+        """Return the periods that clients have met, or the latest of each."""
+        hosts, wanted = [self._hosts[client] for client in clients], slice(-1 if latest else 0, None)
+        return [(host.number, period, len(host.seen)) for host in hosts for period in host.seen[wanted]]
 
     def of(self, shared: bool, pairs: Sequence[ClientPeriod], models: Models | None = None) -> ScoringPlan:
         """Join each client's distinct graphs once; periods that differ only in their masks share one.
