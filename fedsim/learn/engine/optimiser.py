@@ -166,10 +166,6 @@ class KeptState:
         """The joined states that this one is a row of."""
         return self.source.state if isinstance(self.source, Shelf) else self.source
 
-    def own(self) -> OptimiserState:
-        """Return a copy of the client's state alone, without a client axis."""
-        return tree.transform(torch.clone, tree.at(self.joined, self.place))  # type: ignore[no-any-return]
-
     def __repr__(self) -> str:
         """Return its steps, which stay the same wherever it lies."""
         return f"KeptState(steps={float(self.joined['steps'][self.place])})"
