@@ -20,9 +20,7 @@ ALPHA, STEPS = 0.9, 2
 def propagated(graph: Graph, classes: int, *, official: bool = False) -> Tensor:
     """Return P (N, C); a node that no label reaches has zeros."""
     first = ops.training_labels(graph, classes).float()
-    y = first
-    for _ in range(STEPS):
-        y = (ALPHA * ops.propagate(y, graph, "open_sym") + (1 - ALPHA) * first).clamp(0, 1)
+    y = ops.spread_labels(first, ALPHA, STEPS, lambda y: ops.propagate(y, graph, "open_sym"))
     return y if official else y / y.sum(1, keepdim=True).clamp(min=1e-12)
 
 

@@ -9,6 +9,7 @@ A loss may contain gradients (`create_graph`): these operations can be different
 Every sum runs in a fixed order, on a GPU too, so that equal input gives equal output, bit for bit.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
@@ -204,6 +205,14 @@ def cross_entropy(logits: Tensor, graph: Graph) -> Tensor:
 def training_labels(graph: Graph, classes: int) -> Tensor:
     """Return the one-hot labels (N, C) of training nodes, int64; zeros at all other nodes."""
     return F.one_hot(torch.where(graph["train"], graph["y"], 0), classes) * graph["train"].unsqueeze(1)
+
+
+def spread_labels(first: Tensor, share: float, steps: int, around: Callable[[Tensor], Tensor]) -> Tensor:
+    """Propagate labels (N, C): y ← share · around(y) + (1 − share) · first, within 0 and 1, so many times."""
+    y = first
+    for _ in range(steps):
+        y = (share * around(y) + (1 - share) * first).clamp(0, 1)
+    return y
 
 
 def by_class(h: Tensor, graph: Graph, classes: int, mask: Tensor) -> tuple[Tensor, Tensor]:
