@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from fedsim.core.wire import Tree
-from fedsim.data.graph import Graph, graph_of, with_keys
+from fedsim.data.graph import Graph, graph_of
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.engine.optimiser import SGD, OptimiserState, descend
 from fedsim.learn.layers import dense
@@ -76,7 +76,7 @@ def nodes(x: Tensor) -> Graph:
     """Return isolated nodes with these features (n, F), through which gradients pass, all of label 0."""
     y = torch.zeros(len(x), dtype=torch.long, device=x.device)
     none = torch.zeros(2, 0, dtype=torch.long, device=x.device)
-    return with_keys(graph_of(x.detach(), none, y, torch.ones_like(y, dtype=torch.bool)), {"x": x})
+    return graph_of(x, none, y, torch.ones_like(y, dtype=torch.bool))
 
 
 def generator(widths: Sequence[int], drawn: Generator) -> Parameters:
