@@ -26,7 +26,6 @@ another way than applying all of them (see learn/engine/cohort.py), so a checkpo
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -37,6 +36,7 @@ from fedsim.core.record import SERVER
 from fedsim.data.graph import Period
 from fedsim.learn.algorithm import State
 from fedsim.learn.engine import joining, tree
+from fedsim.learn.engine.blocks import offsets
 from fedsim.learn.metric import Metric
 from fedsim.learn.task import Task
 from fedsim.learner.client import AllClients
@@ -259,7 +259,7 @@ class Outputs:
     def _place(self, joined: Joined) -> dict[int, tuple[int, int]]:
         """Return each client's first row of the output and their number, where parameters are each client's own."""
         counts = [self._task.answers(part) for part in joined.part.values()]
-        return dict(zip(joined.part, zip(accumulate(counts, initial=0), counts, strict=False), strict=True))
+        return dict(zip(joined.part, zip(offsets(counts), counts, strict=True), strict=True))
 
 
 def _bases(joined: Joined) -> list[Any]:
