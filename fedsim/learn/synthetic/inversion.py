@@ -116,7 +116,7 @@ class Inversion:
     teacher: Parameters  # with a client axis of one
     student: Parameters
     extra: Extra | None = None  # beside the loss of above
-    taught: Callable[[Parameters, Graph, Tensor], Tensor] | None = None  # a further loss of the student, on (graph, x)
+    taught: Callable[[Parameters, Graph], Tensor] | None = None  # a further loss of the student
     batches: list[Tensor] = field(default_factory=list)
     labels: list[Tensor] = field(default_factory=list)  # that each batch was drawn for
     moments: OptimiserState | None = None  # of the student's optimiser
@@ -163,15 +163,14 @@ class Inversion:
 
     def _distil(self) -> None:
         """Train the student on all batches kept, by SGD on the divergence at a high temperature."""
-        x = torch.cat(self.batches)
-        graph = nodes(x)
+        graph = nodes(torch.cat(self.batches))
         with torch.no_grad():
             said = F.softmax(self.task.forward(self.teacher, graph) / TEMPERATURE, 1)
 
         def loss(params: Parameters, step: int) -> Tensor:
             student = F.log_softmax(self.task.forward(params, graph) / TEMPERATURE, 1)
             apart = F.kl_div(student, said, reduction="batchmean") * TEMPERATURE**2
-            return apart if self.taught is None else apart + self.taught(params, graph, x)
+            return apart if self.taught is None else apart + self.taught(params, graph)
 
         how = self.how
         self.student, self.moments = descend(self.student, loss, how.student, how.student_steps, self.moments)
