@@ -23,8 +23,7 @@ BETA = Span(0.01, 0.5, log=True)  # span for tuning the new period's share in al
 def isolated(graph: Graph, rows: Tensor) -> Graph:
     """Return these nodes of one client's graph as a buffer."""
     x, y = take_rows(graph["x"], rows), graph["y"][rows]
-    every = torch.ones(len(rows), dtype=torch.bool, device=y.device)
-    return graph_of(x, graph["edges"].new_zeros(2, 0), y, every, ~every, ~every)
+    return graph_of(x, graph["edges"].new_zeros(2, 0), y, torch.ones_like(y, dtype=torch.bool))
 
 
 def empty(graph: Graph) -> Graph:
