@@ -32,7 +32,7 @@ from fedsim.data.graph import Graph
 from fedsim.learn.algorithm import Disclosed, Job, Tree, Work
 from fedsim.learn.continual import replay
 from fedsim.learn.engine import ops, tree
-from fedsim.learn.engine.blocks import Csr, Matrix, transposed
+from fedsim.learn.engine.blocks import selection
 from fedsim.learn.engine.optimiser import Adam, descend
 from fedsim.learn.engine.products import product
 from fedsim.learn.model import Parameters
@@ -171,6 +171,4 @@ def strangers(edges: Tensor, nodes: int, count: int, generator: torch.Generator)
 
 def taken(z: Tensor, rows: Tensor) -> Tensor:
     """Return z[rows] (E, H) by a sparse product, whose gradient sums in a fixed order on a GPU too."""
-    every = torch.arange(len(rows) + 1, device=z.device, dtype=torch.int32)
-    forth = Csr(every, rows.int(), torch.ones(len(rows), device=z.device), (len(rows), len(z)))
-    return product(z, Matrix(forth, transposed(forth)))
+    return product(z, selection(rows, len(z)))

@@ -31,6 +31,7 @@ from fedsim.core.span import Span
 from fedsim.core.units import Positive
 from fedsim.data.graph import Graph
 from fedsim.learn.algorithm import Algorithm, Disclosed, Fit, Job, Reply, State, Tree, Work
+from fedsim.learn.averaging import plain_mean
 from fedsim.learn.engine import tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.personalised.control_variates import ControlVariates
@@ -73,9 +74,7 @@ class FedDyn(ControlVariates):
         """Fold every variate that belongs to h, then take the mean of the clients' models less h / α."""
         folded, fits = self.folding(state, replies)
         control = self.shifted(state["control"], [self.change(reply.upload) for reply in fits])
-        updates = [reply.upload["update"] for reply in replies]
-        mean = tree.mean(updates, [1.0] * len(updates), [reply.weight for reply in replies])
-        model = tree.sub(tree.add(state["model"], mean), tree.scale(control, 1 / self.alpha))
+        model = tree.sub(tree.add(state["model"], plain_mean(replies)), tree.scale(control, 1 / self.alpha))
         return {**state, "model": model, "control": control, "folded": folded}
 
     def change(self, upload: Tree) -> Tree:

@@ -127,18 +127,13 @@ class FedSD2C(OneUpload):
         """Train model and autoencoder, choose, code, and move the codes."""
         if not self.trains_on(job.data):
             return {}
-        model = yield Fit(start=self.start_of(job, "local"), loss=self.loss)
-        x = as_dense(proxy.labelled(job.data)["x"])
-        coder = yield Fit(self.start_of(job, "coder"), self.coder.loss, {"x": x}, slot="coder", each=True)
+        start = job.memory.get("local") or self.task.drawn(integer(job.seed, "fed_sd2c", "local"))
+        model = yield Fit(start=start, loss=self.loss)
+        drawn, x = ops.generator(job.seed, "fed_sd2c", "coder"), as_dense(proxy.labelled(job.data)["x"])
+        start = job.memory.get("coder") or tree.to(self.coder.init(drawn), self.task.device)
+        coder = yield Fit(start=start, loss=self.coder.loss, given={"x": x}, slot="coder", each=True)
         job.memory["local"], job.memory["coder"] = model, coder
         return {"codes": self.codes(job, model, coder), "decoder": coder["decoder"], "model": model}
-
-    def start_of(self, job: Job, name: str) -> Tree:
-        """Return what the client's last job left of this, or first parameters of the client's own."""
-        known = job.memory.get(name)
-        if name == "local":
-            return known or self.task.drawn(integer(job.seed, "fed_sd2c", name))
-        return known or tree.to(self.coder.init(ops.generator(job.seed, "fed_sd2c", name)), self.task.device)
 
     def codes(self, job: Job, model: Parameters, coder: Coder) -> Tensor:
         """Return the codes (M, L) of the core set, moved towards what the model says of it.

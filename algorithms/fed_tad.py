@@ -223,8 +223,7 @@ def reliability(graph: Graph, classes: int, length: int) -> Tensor:
     unit = F.normalize(torch.cat([as_dense(graph["x"]), returns(graph, length)], 1), dim=1)
     # no row is zero, so that the node itself adds the 1 to the sum over its neighbours
     agreement = (unit * ops.propagate(unit, graph, "closed")).sum(1) / layout.of(graph).degree
-    marks = F.one_hot(torch.where(graph["train"], graph["y"], 0), classes) * graph["train"].unsqueeze(1)
-    return marks.to(agreement.dtype).T @ agreement
+    return ops.training_labels(graph, classes).to(agreement.dtype).T @ agreement
 
 
 def reliability_flops(graph: Graph, length: int) -> float:

@@ -32,8 +32,8 @@ from fedsim.core.span import Span
 from fedsim.data.graph import Graph
 from fedsim.learn.algorithm import Disclosed, Job, Tree, Work
 from fedsim.learn.continual import replay, retention
-from fedsim.learn.engine import ops, tree
-from fedsim.learn.engine.optimiser import slopes
+from fedsim.learn.engine import tree
+from fedsim.learn.engine.optimiser import in_training, slopes
 from fedsim.learn.model import Parameters
 
 
@@ -104,8 +104,7 @@ class FedTWP(FedAvg):
         if self.preset == "paper":
             return ended
         same = all(torch.equal(ended[name], job.data[name]) for name in ("y", "edges"))
-        seed = torch.tensor([job.seed], device=ended["y"].device)
-        return {**(ended if same else job.data), "seed": ops.seed_steps(seed, 0, 63)}
+        return in_training(ended if same else job.data, job.seed, 0, 63)
 
     def importance(self, model: Parameters, data: Graph) -> Parameters:
         """Return A = λ_l I^loss + λ_t I^topo of one client's model on a graph."""

@@ -160,10 +160,7 @@ class FedGTA(PersonalModels, FedAvg):
     def propagated(self, soft: Tensor, data: Graph) -> Tensor:
         """Return Y after the label propagation from the soft labels (N, C) of the training nodes."""
         first = soft * data["train"].unsqueeze(1)
-        y = first
-        for _ in range(self.spread_steps):
-            y = (self.spread * self.from_neighbours(y, data) + (1 - self.spread) * first).clamp(0, 1)
-        return y
+        return ops.spread_labels(first, self.spread, self.spread_steps, lambda y: self.from_neighbours(y, data))
 
     def from_neighbours(self, y: Tensor, data: Graph) -> Tensor:
         """Return Â y, normalised by the in-degrees on both sides."""

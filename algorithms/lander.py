@@ -140,7 +140,7 @@ class Lander(PastClasses, FedAvg):
             graph = inversion.nodes(x)
             return self.bounding * self.outside(self.attended(models, graph), anchors[y]).mean()
 
-        def taught(params: Parameters, graph: Graph, x: Tensor) -> Tensor:
+        def taught(params: Parameters, graph: Graph) -> Tensor:
             with torch.no_grad():
                 theirs = self.attended(models, graph)
             return self.bounding * F.mse_loss(self.attended(params, graph), theirs)

@@ -39,10 +39,10 @@ from fedsim.core.span import Span
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph, as_dense, graph_of, to_device
 from fedsim.learn.algorithm import Algorithm, Disclosed, Fit, Job, Needs, Reply, State, Tree, Work
+from fedsim.learn.averaging import plain_mean
 from fedsim.learn.engine import layout, ops, tree
 from fedsim.learn.engine.optimiser import SGD, Adam, descend, in_training
 from fedsim.learn.model import Parameters
-from fedsim.learn.replies import weights_of
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class LLCG(FedAvg):
         """Return the differences as one: by default their weighted or plain mean."""
         if self.mean == "weighted" or self._given.aggregation is not None:
             return super().aggregate(replies, factors)
-        return tree.mean([reply.upload["update"] for reply in replies], [1.0] * len(replies), weights_of(replies))
+        return plain_mean(replies)
 
     def graph(self, known: Mapping[int, Tree]) -> Graph | None:
         """Return the graph that the server corrects on, with the training nodes of the last period reported.

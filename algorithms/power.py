@@ -270,9 +270,8 @@ class Power(prototypes.Introducing, FedAvg):
         data: Graph = last["data"]
         official = self.preset == "official"
         local = self.task.embed(tree.stack([last["model"]]), data)
-        seeds = torch.tensor([last["seed"]], device=local.device)
         # the published code never puts its copy of the global model in evaluation mode
-        noisy: Graph = {**data, "seed": ops.seed_steps(seeds, 0, 63)} if official else data
+        noisy = in_training(data, last["seed"], 0, 63) if official else data
         z = self.alpha * local + (1 - self.alpha) * self.task.embed(tree.stack([last["received"]]), noisy)
         scale, best = ("class", replay.greedy_cover) if official else ("node", replay.most_covering)
         return replay.of_each_class(

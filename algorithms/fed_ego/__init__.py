@@ -154,8 +154,7 @@ class FedEgo(FedAvg):
         x = egos.mashed(self.net.reduced(tree.stack([model["reduction"]]), data), chosen, self.batch)
         if self.sigma:
             x = x + self.sigma * torch.randn(x.shape, generator=generator).to(x.device)
-        labels = F.one_hot(torch.where(data["train"], data["y"], 0), self.task.classes)
-        y = egos.mashed((labels * data["train"].unsqueeze(1)).to(x.dtype), chosen, self.batch)
+        y = egos.mashed(ops.training_labels(data, self.task.classes).to(x.dtype), chosen, self.batch)
         return {"x": x, "y": y}
 
     def upload_like(self, job: Job) -> Tree:

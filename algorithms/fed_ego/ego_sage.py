@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from fedsim.data.graph import Graph
 from fedsim.learn.engine import layout, ops
 from fedsim.learn.layers import dense
-from fedsim.learn.model import Parameters
+from fedsim.learn.model import Parameters, through_layers
 from fedsim.learn.models.sage import SAGE
 
 
@@ -35,21 +35,14 @@ class EgoSAGE(SAGE):
         """Return the reduced features (N, hidden)."""
         return torch.relu(ops.linear(graph["x"], reduction["weight"], graph, reduction["bias"]))
 
-    def inner(self, params: Parameters, h: Tensor, graph: Graph) -> Tensor:
-        """Return the embedding (N, hidden) of reduced features (N, hidden)."""
-        for i in range(1, self.layers + 1):
-            new: Tensor = self.layer(params[f"layer{i}"], h, graph)
-            h = ops.dropout(torch.relu(new), self.dropout, graph, i)
-        return h
-
     def after(self, params: Parameters, h: Tensor, graph: Graph) -> Tensor:
         """Return the logits (N, C) of reduced features (N, hidden)."""
-        last = params["classifier"]
-        return ops.linear(self.inner(params, h, graph), last["weight"], graph, last["bias"])
+        last, embedding = params["classifier"], through_layers(self, params, h, graph, self.layers)
+        return ops.linear(embedding, last["weight"], graph, last["bias"])
 
     def embed(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the embedding (N, hidden)."""
-        return self.inner(params, self.reduced(params["reduction"], graph), graph)
+        return through_layers(self, params, self.reduced(params["reduction"], graph), graph, self.layers)
 
     def forward(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the logits (N, C)."""

@@ -43,6 +43,7 @@ from fedsim.core.units import Count, Fraction
 from fedsim.data.graph import Graph, with_masks
 from fedsim.learn import evolution
 from fedsim.learn.algorithm import Algorithm, Disclosed, Fit, Job, Memory, Needs, Reply, State, Tree, Work
+from fedsim.learn.averaging import plain_mean
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.model import Parameters
 from fedsim.learn.personalised import class_means
@@ -127,9 +128,7 @@ class FedDGL(Algorithm):
 
     def update(self, state: State, replies: Sequence[Reply], step: str) -> State:
         """Average all models with equal weights (Eq. 19), train the prototypes, and weight the clients by theirs."""
-        updates = [reply.upload["update"] for reply in replies]
-        mean = tree.mean(updates, [1.0] * len(replies), [reply.weight for reply in replies])
-        changed = {"model": tree.add(state["model"], mean), "updates": state["updates"] + 1}
+        changed = {"model": tree.add(state["model"], plain_mean(replies)), "updates": state["updates"] + 1}
         state = {**state, **changed, **evolution.noted(state, replies)}
         if self.sends_prototypes:
             state = self.fitted(state, replies)

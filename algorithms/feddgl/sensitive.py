@@ -100,8 +100,8 @@ def held(graph: Graph, rows: Tensor, targets: Tensor, *, whole: bool) -> Graph:
 
 def nobody(task: Task, graph: Graph) -> Graph:
     """Return what there is to hold where nothing can have been forgotten."""
-    rows = torch.zeros(0, dtype=torch.long, device=graph["y"].device)
-    return held(graph, rows, torch.zeros(0, task.model.embedding_width, device=graph["y"].device), whole=False)
+    targets = torch.zeros(0, task.model.embedding_width, device=graph["y"].device)
+    return with_keys(replay.empty(graph), {"target": targets})
 
 
 def notes(memory: Mapping[str, Any], graph: Graph, own: Tensor) -> dict[str, Tensor]:

@@ -33,7 +33,6 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from algorithms.fens.ensemble import Ensemble, aggregator_flops, combined, dequantised, quantised
@@ -173,8 +172,7 @@ class FENS(Algorithm):
 
     def weighing(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the aggregator's cross-entropy on each client's training nodes (K,)."""
-        each = F.cross_entropy(combined(params, data["x"], data), data["y"], reduction="none")
-        return ops.mean_by_client(each, data, data["train"])
+        return ops.cross_entropy(combined(params, data["x"], data), data)
 
     def upload_like(self, job: Job) -> Tree:
         """Return a tree as large as the upload."""

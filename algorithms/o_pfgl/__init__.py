@@ -216,8 +216,7 @@ class OPFGL(Algorithm):
     def loss(self, params: Parameters, data: Graph, given: Tree) -> Tensor:
         """Return the cross-entropy on training nodes, and the distance from the teacher on all."""
         output = self.task.forward(params, data)
-        labels = torch.where(data["train"], data["y"], 0)
-        hard = ops.mean_by_client(F.cross_entropy(output, labels, reduction="none"), data, data["train"])
+        hard = ops.cross_entropy(output, data)
         taught, gamma = data["target"][:, :-1], data["target"][:, -1]
         apart = (taught.exp() * (taught - F.log_softmax(output, 1))).sum(1)
         return hard + ops.sum_by_client(gamma * apart, data) / data["sizes"]

@@ -9,7 +9,6 @@ of training nodes is read.)  A class that is seldom, or badly linked, so listens
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from fedsim.data.graph import Graph
@@ -18,24 +17,16 @@ from fedsim.learn.engine import ops
 ALPHA, STEPS = 0.9, 2
 
 
-def known(graph: Graph, classes: int) -> Tensor:
-    """Return Y₀ (N, C): the labels of training nodes, zeros elsewhere."""
-    one_hot = F.one_hot(torch.where(graph["train"], graph["y"], 0), classes).float()
-    return one_hot * graph["train"].unsqueeze(1)
-
-
 def propagated(graph: Graph, classes: int, *, official: bool = False) -> Tensor:
     """Return P (N, C); a node that no label reaches has zeros."""
-    first = known(graph, classes)
-    y = first
-    for _ in range(STEPS):
-        y = (ALPHA * ops.propagate(y, graph, "open_sym") + (1 - ALPHA) * first).clamp(0, 1)
+    first = ops.training_labels(graph, classes).float()
+    y = ops.spread_labels(first, ALPHA, STEPS, lambda y: ops.propagate(y, graph, "open_sym"))
     return y if official else y / y.sum(1, keepdim=True).clamp(min=1e-12)
 
 
 def homophily(graph: Graph, classes: int) -> Tensor:
     """Return H (C,)."""
-    first = known(graph, classes)
+    first = ops.training_labels(graph, classes).float()
     around = ops.propagate(first, graph, "sum")
     return ((around * first).sum(1) / around.sum(1).clamp(min=1)) @ first
 

@@ -27,7 +27,7 @@ from torch import Generator, Tensor
 from fedsim.data.graph import Graph, as_dense, graph_of
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.engine.optimiser import Adam, descend
-from fedsim.learn.layers import dense
+from fedsim.learn.synthetic import inversion
 
 WIDTH = 128  # of the perceptron's hidden layers
 CYCLE, EDGE_STEPS = 50, 10  # steps of a cycle, and those of them that train the perceptron
@@ -102,15 +102,12 @@ class Learner:
     threshold: float = 0.5  # A' of an edge
     features_lr: float = 5e-3
     edges_lr: float = 1e-3
-    hidden: tuple[int, int] = (WIDTH, WIDTH)
 
     def learned(self, wanted: Moments, labels: Tensor, features: int, drawn: Generator) -> Surrogate:
         """Return a surrogate with these labels (n',), everything random drawn from a generator on the CPU."""
         device = wanted.mean.device
         x = {"x": torch.randn(len(labels), features, generator=drawn).to(device)}
-        layers = dense.layers([2 * features, *self.hidden, 1], drawn)
-        norms = {f"norm{i}": {"scale": torch.ones(w), "shift": torch.zeros(w)} for i, w in enumerate(self.hidden, 1)}
-        net: Any = tree.to({**layers, **norms}, device)
+        net: Any = tree.to(inversion.generator([2 * features, WIDTH, WIDTH, 1], drawn), device)
         fit = Fitting(wanted, labels.to(device), features)
         net_state = x_state = None
         links = self.links(net, x["x"])
@@ -130,8 +127,7 @@ class Learner:
 
     def flops(self, rows: int, features: int, hops: int) -> float:
         """Return the operations of all steps for so many rows, three passes each, over all pairs."""
-        first, second = self.hidden
-        pairs = 4.0 * rows * features * first + 2.0 * rows * rows * (first * second + second)
+        pairs = 4.0 * rows * features * WIDTH + 2.0 * rows * rows * (WIDTH * WIDTH + WIDTH)
         sums = hops * 2.0 * rows * rows * features + 10.0 * rows * (hops + 1) * features
         cycles, rest = divmod(self.steps, CYCLE)
         on_edges = cycles * EDGE_STEPS + min(rest, EDGE_STEPS)
@@ -141,20 +137,14 @@ class Learner:
 def soft(net: Any, x: Tensor) -> Tensor:
     """Return A' (n', n') of rows x (n', F): symmetric, within 0 and 1, zero on the diagonal."""
     n, features = x.shape
-    first = net["layer1"]
+    first, second = net["layer1"], net["layer2"]
     source, target = x @ first["weight"][:features], x @ first["weight"][features:]
     h = (source.unsqueeze(1) + target.unsqueeze(0) + first["bias"]).flatten(0, 1)
-    h = torch.relu(_normed(h, net["norm1"]))
-    h = torch.relu(_normed(torch.addmm(net["layer2"]["bias"], h, net["layer2"]["weight"]), net["norm2"]))
+    h = torch.relu(inversion.hidden(first, h))
+    h = torch.relu(inversion.hidden(second, torch.addmm(second["bias"], h, second["weight"])))
     logits = torch.addmm(net["layer3"]["bias"], h, net["layer3"]["weight"]).view(n, n)
     off = 1 - torch.eye(n, device=x.device)
     return torch.sigmoid((logits + logits.T) / 2) * off
-
-
-def _normed(h: Tensor, norm: Mapping[str, Tensor]) -> Tensor:
-    """Return h normalised over its rows."""
-    deviation = ops.root(h.var(0, unbiased=False) + 1e-5)
-    return (h - h.mean(0)) / deviation * norm["scale"] + norm["shift"]
 
 
 class Fitting:

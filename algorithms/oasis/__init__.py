@@ -45,6 +45,7 @@ from fedsim.core.span import Span
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
 from fedsim.learn.algorithm import Disclosed, Fit, Job, Reply, State, Work
+from fedsim.learn.engine import tree
 from fedsim.learn.engine.optimiser import Adam, descend, in_training
 from fedsim.learn.model import Parameters, plain
 from fedsim.learn.synthetic import proxy
@@ -103,10 +104,11 @@ class Oasis(Generating):
             raise ScenarioError.at("model", message)
         return state
 
+    @torch.no_grad()
     def lesson(self, state: State, reply: Reply) -> Lesson:
         """Return a client's graph, with what its teacher says of it."""
         graph, teacher, codes = self.drawn(state, reply, 0), reply.upload["teacher"], reply.upload["codebook"]
-        h, logits = codebook.embedded(self.task, teacher, graph)
+        h, logits = codebook.split(self.task, tree.stack([teacher]), graph)
         fitted = transport.fitted(codebook.soft_codes(h, codes))
         return Lesson(graph, logits, codes, fitted, transport.costs(codebook.head(self.task, teacher), self.kappa))
 

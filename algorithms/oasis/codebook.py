@@ -98,9 +98,3 @@ def soft_codes(h: Tensor, codes: Tensor) -> Tensor:
 def head(task: Task, params: Parameters) -> Tensor:
     """Return a row (C, D) for each class of a model's classifier, without a client axis."""
     return params[f"layer{task.model.layers}"]["weight"].T
-
-
-def embedded(task: Task, params: Parameters, graph: Graph) -> tuple[Tensor, Tensor]:
-    """Return `split` of one model without a client axis, without a gradient, for a graph outside training."""
-    with torch.no_grad():
-        return split(task, tree.stack([params]), graph)

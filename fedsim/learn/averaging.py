@@ -52,6 +52,12 @@ class Averaging(Algorithm):
         return super().server_flops(state, replies, step) * (max(1.0, math.log2(len(replies))) if ordered else 1)
 
 
+def plain_mean(replies: Sequence[Reply]) -> Tree:
+    """Return the mean of the differences, all with one weight, each first times the protocol's discount."""
+    updates = [upload["update"] for upload in uploads_of(replies)]
+    return tree.mean(updates, [1.0] * len(updates), weights_of(replies))
+
+
 def length(steps: int, m: float) -> float:
     """Return a = ‖normalising vector‖₁: how many times η a constant gradient leads in steps with momentum m."""
     return math.fsum((1 - m**s) / (1 - m) for s in range(1, steps + 1))

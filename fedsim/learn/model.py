@@ -63,10 +63,7 @@ class Model(ABC):
 
     def embed(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the embedding (N, hidden), or the features themselves if there is a single layer."""
-        h = graph["x"]
-        for i in range(1, self.layers):
-            h = ops.dropout(self.layer(params[f"layer{i}"], h, graph).relu(), self.dropout, graph, i)
-        return h
+        return through_layers(self, params, graph["x"], graph, self.layers - 1)
 
     @property
     def embedding_width(self) -> int:
@@ -126,6 +123,13 @@ class Model(ABC):
             total += self.layer_flops(nodes, edges, nonzeros, inputs, outputs)
             nonzeros = nodes * outputs
         return total
+
+
+def through_layers(model: Model, params: Parameters, h: Tensor, graph: Graph, count: int) -> Tensor:
+    """Return what the first `count` layers make of h (N, ·), each followed by a rectifier and dropout."""
+    for i in range(1, count + 1):
+        h = ops.dropout(model.layer(params[f"layer{i}"], h, graph).relu(), model.dropout, graph, i)
+    return h
 
 
 def plain(model: Model) -> bool:

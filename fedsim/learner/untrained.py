@@ -23,7 +23,7 @@ from fedsim.net import marks
 
 @dataclass(frozen=True)
 class Untrained(Algorithm):
-    """Sends what the real algorithm would send first, and learns nothing."""
+    """Sends what the real algorithm would send first, and learns nothing; a round is its first exchange."""
 
     real: Algorithm
 
@@ -55,9 +55,13 @@ class Untrained(Algorithm):
         """Return the state that the real algorithm knows of without computing."""
         return self.real.dry_update(state, replies, step)
 
+    def steps(self, state: State) -> Sequence[str]:
+        """Return the first step alone."""
+        return list(self.real.steps(state))[:1]
+
     def cuts(self, state: State) -> bool:
         """Return whether a round of the real algorithm from this state has more exchanges."""
-        return False
+        return len(self.real.steps(state)) > 1
 
     def share(self, state: State) -> Tree:
         """Return the real algorithm's share."""
@@ -70,19 +74,6 @@ class Untrained(Algorithm):
     def server_flops(self, state: State, replies: Sequence[Reply], step: str) -> float:
         """Return the real algorithm's operations, as estimated from the shapes of the uploads."""
         return self.real.server_flops(state, replies, step)
-
-
-@dataclass(frozen=True)
-class FirstStep(Untrained):
-    """An untrained algorithm whose rounds have several exchanges, of which only the first is run."""
-
-    def steps(self, state: State) -> Sequence[str]:
-        """Return the first step alone."""
-        return list(self.real.steps(state))[:1]
-
-    def cuts(self, state: State) -> bool:
-        """Return whether a round of the real algorithm from this state has more exchanges."""
-        return len(self.real.steps(state)) > 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +102,6 @@ class Estimates:
     def flops(self, job: Job) -> float:
         """Return the operations that the job takes."""
         return self.real.flops(job)
-
-
-def untrained(algorithm: Algorithm) -> Untrained:
-    """Return the untrained form of an algorithm that has its context."""
-    return FirstStep(algorithm) if algorithm.own_steps else Untrained(algorithm)
 
 
 def _zeros(like: Any) -> Any:

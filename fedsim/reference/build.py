@@ -29,10 +29,14 @@ def point(plan: Plan, folder: Path, cell: Cell, chosen: Chosen) -> Point:
 
     Raises UserError, naming file and key, for a cell whose keys are not those of a scenario.
     """
-    document = scenario(plan, folder, cell, chosen)
-    given = yaml_file.validated(document)
-    complete = given.spelled_out()
-    return Point(complete.digest(), complete, {"cell": str(cell)}, written=given.digest())
+    return point_of(scenario(plan, folder, cell, chosen), {"cell": str(cell)})
+
+
+def point_of(document: Document, axes: dict[str, Any]) -> Point:
+    """Return the point of a scenario, with what tells it from others.  Raises UserError as `point` does."""
+    written = yaml_file.validated(document)
+    complete = written.spelled_out()
+    return Point(complete.digest(), complete, axes, written=written.digest())
 
 
 def scenario(plan: Plan, folder: Path, cell: Cell, chosen: Chosen, share: float = 1.0) -> Document:

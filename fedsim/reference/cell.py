@@ -5,10 +5,8 @@ a protocol.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Self
-
-from fedsim.core.errors import UserError
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 GIVEN, HALVED = "given", "halved"  # the rates of all clients' links
 COSTS = ("bytes", "seconds")
@@ -94,7 +92,7 @@ class Cell:
     @property
     def row(self) -> dict[str, Any]:
         """Its fields by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return dict(vars(self))
 
     def __str__(self) -> str:
         """Return its name."""
@@ -104,17 +102,7 @@ class Cell:
         """Return whether a name, or the first steps of one, means this cell."""
         return f"{self}/".startswith(f"{name.rstrip('/')}/")
 
-    @classmethod
-    def of(cls, name: str) -> Self:
-        """Return the cell of a name.  Raises UserError if it is not one."""
-        *steps, seed = name.split("/")
-        if len(steps) != len(fields(cls)) - 1 or not seed.isdecimal():
-            form = "/".join(field.name.upper() for field in fields(cls))
-            raise UserError(f"{name!r} is not a cell; write {form}, as in campus/digits/static/power/sync/given/3")
-        deployment, data, task, method, protocol, links = steps
-        return cls(deployment, data, task, method, protocol, links, int(seed))
 
-
-def command(setting: SettingKey, contender: Contender, links: str = GIVEN) -> str:
-    """Return the command that runs all seeds of a contender alone in a setting."""
-    return f"{COMMAND} {setting}/{contender}/{links}"
+def command(setting: SettingKey, contender: Contender) -> str:
+    """Return the command that runs all seeds of a contender alone in a setting, with links as given."""
+    return f"{COMMAND} {setting}/{contender}/{GIVEN}"

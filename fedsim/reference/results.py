@@ -6,7 +6,6 @@ from them alone.  A cell is `done` (or `stalled`: nothing more could happen befo
 """
 
 import hashlib
-import io
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -72,12 +71,8 @@ def write(results: Results, folder: Path, order: Iterable[str] = ()) -> None:
 
     cells, courses = (table.sort_values("cell", key=rank, kind="stable") for table in (results.cells, results.courses))
     folder.mkdir(parents=True, exist_ok=True)
-    hidden = folder / f".{COURSES}.partial"
-    courses.reset_index(drop=True).to_parquet(hidden, compression="zstd")
-    hidden.replace(folder / COURSES)
-    text = io.StringIO()
-    cells.to_csv(text, index=False, lineterminator="\n")
-    replace(folder / CELLS, text.getvalue())
+    replace(folder / COURSES, courses.reset_index(drop=True).to_parquet(compression="zstd"))
+    replace(folder / CELLS, cells.to_csv(index=False, lineterminator="\n"))
 
 
 def row(cell: Cell, point: str, folder: Path, ended: Mapping[str, Any]) -> tuple[dict[str, Any], pd.DataFrame]:

@@ -113,10 +113,7 @@ def point(plan: Plan, folder: Path, trial: PlanTrial) -> Point:
     yaml_file.lay(document, "measure.splits", [*plan.trials.splits], "splits")
     yaml_file.lay(document, "measure.every", "10 updates", "every")
     yaml_file.lay(document, "measure.until.when", "any", "until")
-    written = yaml_file.validated(document)
-    resolved = written.spelled_out()
-    axes = dict(zip(COLUMNS, trial.key, strict=False))
-    return Point(resolved.digest(), resolved, axes, written=written.digest())
+    return build.point_of(document, dict(zip(COLUMNS, trial.key, strict=False)))
 
 
 def search(

@@ -5,7 +5,7 @@ does.
 """
 
 import random
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,7 +16,8 @@ import torch
 from fedsim.core import seeds
 from fedsim.core.wire import Tree
 from fedsim.learn.algorithm import Fit, Job, Reply, State
-from fedsim.learn.engine.training import Trainer
+from fedsim.learn.engine.cohort import side_by_side
+from fedsim.learn.engine.training import JobFit, Trainer
 from fedsim.point.build.learning import LearningSetup
 from fedsim.trial import trees
 from fedsim.trial.stage import ROUNDS
@@ -138,30 +139,18 @@ class _Player:
         return PlayedJob(job, number, declared)
 
     def work(self, works: Sequence[PlayedJob]) -> None:
-        """Run the jobs' scripts side by side, and train together what they ask for at the same time."""
-        active: list[tuple[PlayedJob, Generator[Fit, Tree, Tree]]] = []
-        for work in works:
-            script = self.algorithm.work(work.job)
-            if isinstance(script, Generator):
-                active += self._advance(work, script, None)
-            else:
-                work.upload = script
-        while active:
-            trained = self._call({}, self.trainer.train, [(work.job, work.fits[-1]) for work, _ in active])
-            waiting, active = active, []
-            for (work, script), params in zip(waiting, trained, strict=True):
-                work.trained.append(params)
-                active += self._advance(work, script, params)
+        """Do the jobs as a run does, and note what each has trained."""
+        of_job = {id(work.job): work for work in works}
 
-    def _advance(
-        self, work: PlayedJob, script: Generator[Fit, Tree, Tree], params: Tree
-    ) -> list[tuple[PlayedJob, Generator[Fit, Tree, Tree]]]:
-        try:
-            work.fits.append(script.send(params))
-        except StopIteration as stop:
-            work.upload = stop.value
-            return []
-        return [(work, script)]
+        def train(fits: Sequence[JobFit]) -> Sequence[Tree]:
+            trained = self._call({}, self.trainer.train, fits)
+            for (job, fit), params in zip(fits, trained, strict=True):
+                of_job[id(job)].fits.append(fit)
+                of_job[id(job)].trained.append(params)
+            return trained
+
+        for place, upload in side_by_side(self.algorithm, [work.job for work in works], train):
+            works[place].upload = upload
 
     def _given(self) -> CallArguments:
         return {("state", ""): self.state}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 from contexts import within
-from learnlab import drawn, drawn_task, largest_gap
+from learnlab import drawn, drawn_task, largest_gap, own_state
 
 from fedsim.core import wire
 from fedsim.core.seeds import Streams
@@ -168,14 +168,14 @@ def test_a_job_cancelled_after_it_was_trained_leaves_no_trace_either():
     for k in (0, 1, 2):
         hall.go(k)
     hall.cohort.settle()
-    state = hall.hosts[1].memory["optimiser.model"].own()
+    state = own_state(hall.hosts[1].memory["optimiser.model"])
     held = tree.transform(torch.clone, state)
     doomed = hall.begin(1)
     hall.go(0).value()  # settles all that is pending, the doomed one too
     doomed.cancel()
     assert hall.hosts[1].memory["jobs"] == 1
-    assert largest_gap(hall.hosts[1].memory["optimiser.model"].own(), held) == 0
-    assert float(hall.hosts[1].memory["optimiser.model"].own()["steps"]) == 4  # client 1 trains twice a job
+    assert largest_gap(own_state(hall.hosts[1].memory["optimiser.model"]), held) == 0
+    assert float(own_state(hall.hosts[1].memory["optimiser.model"])["steps"]) == 4  # client 1 trains twice a job
 
 
 @pytest.mark.parametrize("fits", [0, 1, 2])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from learnlab import drawn, drawn_task, job_of, largest_gap
+from learnlab import drawn, drawn_task, job_of, largest_gap, own_state
 
 from fedsim.learn.algorithm import Fit
 from fedsim.learn.engine import tree
@@ -52,7 +52,9 @@ def test_states_are_those_that_were_put_within_the_bound(rounds, rows, old):
             kept[client], numbers[client] = one, number
         before = before[-old:] if old else []
         held = [*zip(kept, numbers, strict=True), *before]
-        assert all(largest(one.own(), tree.at(state_of([number]), 0)) == 0 for one, number in held if one is not None)
+        assert all(
+            largest(own_state(one), tree.at(state_of([number]), 0)) == 0 for one, number in held if one is not None
+        )
         assert len(shelf.state["steps"]) <= max(1, rows)
         places = [one.place for one, _ in held if one is not None and one.source is shelf]
         assert len({*places, *shelf.free, 0}) == len(places) + len(shelf.free) + 1  # no row has two owners
@@ -68,7 +70,7 @@ def test_rows_are_given_back_and_copies_own_none():
     kept = shelf.put(state_of([5, 6, 7]), 3)
     free = len(shelf.free)
     assert copy.deepcopy(kept[0]) is copy.copy(kept[0]) is kept[0]
-    own = kept[1].own()
+    own = own_state(kept[1])
     place = kept[1].place
     del kept
     gc.collect()

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from learnlab import drawn, drawn_task, job_of, largest_gap
+from learnlab import drawn, drawn_task, job_of, largest_gap, own_state
 
 from fedsim.learn.algorithm import Fit
 from fedsim.learn.continual import replay
@@ -45,7 +45,7 @@ class Trial:
 
     def moments(self, client):
         kept = self.memories[client].get("optimiser.model")
-        return None if kept is None else kept.own()
+        return None if kept is None else own_state(kept)
 
 
 COHORTS = [[0, 1, 2, 3, 4], [2, 0], [4, 3, 2, 1, 0], [1], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [3, 1, 4]]
@@ -136,7 +136,11 @@ def test_slots_do_not_share_their_state():
     trial.fit([0, 1], trial.task.init(), 0)
     trial.fit([0, 1], trial.task.init(), 1, slot="other")
     memory = trial.memories[0]
-    assert float(memory["optimiser.model"].own()["steps"]) == float(memory["optimiser.other"].own()["steps"]) == 2
+    assert (
+        float(own_state(memory["optimiser.model"])["steps"])
+        == float(own_state(memory["optimiser.other"])["steps"])
+        == 2
+    )
 
 
 def test_what_a_memory_held_is_never_changed_afterwards():
@@ -144,11 +148,11 @@ def test_what_a_memory_held_is_never_changed_afterwards():
     cohort = [0, 1, 2, 3, 4]
     trial.fit(cohort, trial.task.init(), 0)
     before = [dict(memory) for memory in trial.memories]
-    held = [tree.transform(torch.clone, memory["optimiser.model"].own()) for memory in before]
+    held = [tree.transform(torch.clone, own_state(memory["optimiser.model"])) for memory in before]
     trial.fit(cohort, trial.task.init(), 1)
     trial.fit([2, 1], trial.task.init(), 2)
     for memory, state in zip(before, held, strict=True):
-        assert largest_gap(memory["optimiser.model"].own(), state) == 0
+        assert largest_gap(own_state(memory["optimiser.model"]), state) == 0
     again = Trial(drawn_task())  # and training can begin anew from there
     again.memories = before
     assert largest_gap(again.fit(cohort, trial.task.init(), 1)[0], trial.task.init()) > 0

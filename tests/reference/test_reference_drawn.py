@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_plan import bench
+from small_plan import bench, cell_of
 
 from fedsim.core import seeds
 from fedsim.reference import build, results, running, trials
 from fedsim.reference import plan as plans
-from fedsim.reference.cell import Cell
 from fedsim.reference.running import ReferenceFolders
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +37,7 @@ def _hold_drawn(count, out, data, meant):
     done = known.cells[(known.cells["status"] == "done") & (known.cells["real_seconds"] < MOST)]
     done = done[done["data"].map(meant)]
     made_from = seeds.integer(len(known.cells), "".join(sorted(done["cell"])))
-    cells = [Cell.of(name) for name in np.random.default_rng(made_from).choice(done["cell"], count, replace=False)]
+    cells = [cell_of(name) for name in np.random.default_rng(made_from).choice(done["cell"], count, replace=False)]
     place = ReferenceFolders(FOLDER, TABLES, out, data)
     chosen = trials.chosen(trials.read(FOLDER / trials.FILE))
     found = [one for cell in cells for one in running.rerun(plan, place, [cell], chosen, bench())]

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from small_plan import bench, written
+from small_plan import bench, cell_of, written
 
 from analysis.read.stored import tables
 from fedsim.core.errors import UserError
@@ -14,7 +14,6 @@ from fedsim.point.results.folders import place_of
 from fedsim.point.run import run as run_point
 from fedsim.reference import build, results, running
 from fedsim.reference.build import missing
-from fedsim.reference.cell import Cell
 from fedsim.reference.results import COLUMNS, COURSE, Results
 
 EMPTY = Results(pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=COURSE))
@@ -45,7 +44,7 @@ def test_all_cells_are_done_and_in_the_plans_order(whole):
 def test_a_course_is_the_score_over_all_periods_with_what_had_moved_by_then(whole):
     plan, place, found = whole
     for name in ("office/small/static/prox/sync/given/1", "office/small/arriving/fedavg/sync/given/0"):
-        cell = Cell.of(name)
+        cell = cell_of(name)
         folder = place_of(place.out / "-".join(cell.setting), build.point(plan, place.plan, cell, {}))
         scores, transfers = (tables(folder)[table] for table in ("scores", "transfers"))
         split = "all_periods" if cell.task == "arriving" else "test"
@@ -104,7 +103,7 @@ def test_what_is_there_is_not_run_again_and_only_says_which(whole):
 
 def test_a_failed_cell_is_recorded_and_missing_still(tmp_path):
     plan, place = written(tmp_path)
-    cells = [Cell.of(f"office/small/static/fedavg/sync/given/{seed}") for seed in (0, 1)]
+    cells = [cell_of(f"office/small/static/fedavg/sync/given/{seed}") for seed in (0, 1)]
 
     def run(point, *rest):
         if point.scenario.seed:
@@ -120,7 +119,7 @@ def test_a_failed_cell_is_recorded_and_missing_still(tmp_path):
 
 def test_what_has_finished_before_ctrl_c_is_kept(tmp_path):
     plan, place = written(tmp_path)
-    cells = [Cell.of(f"office/small/static/fedavg/sync/given/{seed}") for seed in (0, 1)]
+    cells = [cell_of(f"office/small/static/fedavg/sync/given/{seed}") for seed in (0, 1)]
 
     def run(point, *rest):
         if point.scenario.seed:
@@ -152,17 +151,17 @@ def test_a_cell_that_differs_from_the_table_is_reported(whole):
     _, _, known = whole
     name = "office/small/static/prox/sync/given/0"
     row, course = (frame[frame["cell"] == name] for frame in (known.cells, known.courses))
-    same = running.compared(Cell.of(name), known, Results(row, course))
+    same = running.compared(cell_of(name), known, Results(row, course))
     assert as_in_table(same)
-    slower = running.compared(Cell.of(name), known, Results(row.assign(seconds=row["seconds"] * (1 + 1e-9)), course))
+    slower = running.compared(cell_of(name), known, Results(row.assign(seconds=row["seconds"] * (1 + 1e-9)), course))
     assert (slower.clock, slower.gap) == (False, 0)
-    better = running.compared(Cell.of(name), known, Results(row, course.assign(score=course["score"] + 0.01)))
+    better = running.compared(cell_of(name), known, Results(row, course.assign(score=course["score"] + 0.01)))
     assert better.clock
     assert better.gap == pytest.approx(0.01)
     assert "points apart" in [*running.lines([better], 200)][1]
-    later = running.compared(Cell.of(name), known, Results(row, course.iloc[1:]))
+    later = running.compared(cell_of(name), known, Results(row, course.iloc[1:]))
     assert later.gap == np.inf
-    unknown = running.compared(Cell.of(name), EMPTY, Results(row, course))
+    unknown = running.compared(cell_of(name), EMPTY, Results(row, course))
     assert (unknown.clock, unknown.gap) == (None, None)
 
 
@@ -187,7 +186,7 @@ def test_what_was_spent_adds_up(whole):
 
 def test_tables_are_replaced_cell_by_cell_and_read_back(tmp_path):
     rows = [
-        {**Cell.of(f"a/b/c/d/e/given/{seed}").row, "cell": f"a/b/c/d/e/given/{seed}", "status": "done"}
+        {**cell_of(f"a/b/c/d/e/given/{seed}").row, "cell": f"a/b/c/d/e/given/{seed}", "status": "done"}
         for seed in (1, 0)
     ]
     courses = [

@@ -7,6 +7,8 @@ from torch import Tensor
 
 from fedsim.data.graph import Graph, csr, graph_of
 from fedsim.learn.algorithm import Job
+from fedsim.learn.engine import tree
+from fedsim.learn.engine.optimiser import KeptState, OptimiserState
 from fedsim.learn.model import Model
 from fedsim.learn.models.gcn import GCN
 from fedsim.learn.task import Task, bind
@@ -47,6 +49,11 @@ def drawn_task(
 def job_of(client: int, data: Graph, memory: dict[str, Any], *, seed: int = 0, period: int = 0) -> Job:
     """A job without a download."""
     return Job(client, "train", period, None, data, memory, 1000 * client + seed)
+
+
+def own_state(kept: KeptState) -> OptimiserState:
+    """A copy of one client's optimiser state, without a client axis."""
+    return tree.transform(torch.clone, tree.at(kept.joined, kept.place))
 
 
 def largest_gap(one: Any, other: Any) -> float:

@@ -6,6 +6,7 @@ from rich.console import Console
 
 from fedsim.point.run import run
 from fedsim.reference import plan as plans
+from fedsim.reference.cell import Cell
 from fedsim.reference.plan import Plan
 from fedsim.reference.running import Bench, ReferenceFolders
 from fedsim.sweep.display import Display
@@ -54,3 +55,9 @@ def written(folder: Path) -> tuple[Plan, ReferenceFolders]:
 def bench() -> Bench:
     """Return how the cells are run: here, one after the other."""
     return Bench(run, Local(1), lambda: Display(Console(quiet=True)))
+
+
+def cell_of(name):
+    """The cell of a name such as "campus/digits/static/power/sync/given/3"."""
+    *steps, seed = name.split("/")
+    return Cell(*steps, int(seed))

@@ -221,8 +221,7 @@ class PastClasses(Averaging):
         """Return the mean cross-entropy over the training nodes, among the client's own classes: (K,)."""
         if self.sliced:
             logits = logits.masked_fill(~given["current"][data["client"]], LOW)
-        each = F.cross_entropy(logits, torch.where(data["train"], data["y"], 0), reduction="none")
-        return ops.mean_by_client(each, data, data["train"])
+        return ops.cross_entropy(logits, data)
 
     def retained(self, logits: Tensor, given: Tree) -> Tensor:
         """Return the cross-entropy with the teacher's distribution, among the known classes: (K,)."""

@@ -23,8 +23,7 @@ BETA = Span(0.01, 0.5, log=True)  # span for tuning the new period's share in al
 def isolated(graph: Graph, rows: Tensor) -> Graph:
     """Return these nodes of one client's graph as a buffer."""
     x, y = take_rows(graph["x"], rows), graph["y"][rows]
-    every = torch.ones(len(rows), dtype=torch.bool, device=y.device)
-    return graph_of(x, graph["edges"].new_zeros(2, 0), y, every, ~every, ~every)
+    return graph_of(x, graph["edges"].new_zeros(2, 0), y, torch.ones_like(y, dtype=torch.bool))
 
 
 def empty(graph: Graph) -> Graph:
@@ -64,10 +63,10 @@ def most_covering(covers: Tensor, keep: int) -> Tensor:
     return torch.argsort(covers.sum(1), descending=True, stable=True)[:keep]
 
 
-def greedy_cover(covers: Tensor, keep: int, enough: float = 0.9) -> Tensor:
+def greedy_cover(covers: Tensor, keep: int) -> Tensor:
     """Return `keep` nodes, each covering most of what is not covered yet (DSLR and POWER's published code).
 
-    Once that share of the class is covered, all but the chosen nodes count as uncovered again.
+    Once nine tenths of the class are covered, all but the chosen nodes count as uncovered again.
     """
     n = len(covers)
     chosen: list[int] = []
@@ -83,7 +82,7 @@ def greedy_cover(covers: Tensor, keep: int, enough: float = 0.9) -> Tensor:
         covered |= hit
         left[hit] = False
         left[:, hit] = False
-        if int(covered.sum()) >= enough * n:
+        if int(covered.sum()) >= 0.9 * n:
             covered.zero_()
             covered[chosen] = True
             left = covers.clone()

@@ -39,6 +39,11 @@ class Matrix(NamedTuple):
     rows: Csr
     columns: Csr
 
+    @property
+    def transpose(self) -> "Matrix":
+        """The transpose, whose transpose is this one."""
+        return Matrix(self.columns, self.rows)
+
 
 def block_diagonal(matrices: Sequence[Matrix]) -> Matrix:
     """Join matrices along the diagonal."""
@@ -98,6 +103,14 @@ def equal(one: Csr, other: Csr) -> bool:
     """Return whether two matrices have the same entries in the same order."""
     parts = ((each.crow, each.column, each.value) for each in (one, other))
     return all(torch.equal(a, b) for a, b in zip(*parts, strict=True))
+
+
+def selection(columns: Tensor, width: int) -> Matrix:
+    """Return the matrix (n, width) whose row i takes row columns[i] of what it is multiplied with."""
+    n, device = len(columns), columns.device
+    crow = torch.arange(n + 1, dtype=torch.int32, device=device)
+    rows = Csr(crow, columns.int(), torch.ones(n, device=device), (n, width))
+    return Matrix(rows, transposed(rows))
 
 
 def transposed(matrix: Csr) -> Csr:

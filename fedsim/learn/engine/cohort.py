@@ -13,7 +13,7 @@ make that invisible:
 Not modelled: time; how long work takes is up to the clock.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Iterator, Sequence
 from types import GeneratorType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -21,9 +21,9 @@ from weakref import WeakKeyDictionary
 from fedsim.core import wire
 from fedsim.core.wire import Tree
 from fedsim.learn import upload_size as declared
-from fedsim.learn.algorithm import Algorithm, Fit, Job
+from fedsim.learn.algorithm import Algorithm, Job, Work
 from fedsim.learn.engine import layout
-from fedsim.learn.engine.training import Trainer
+from fedsim.learn.engine.training import JobFit, Trainer
 
 
 class JobPromise:
@@ -131,23 +131,32 @@ class JobQueue:
         """Train everything pending."""
         pending, self._pending, self.sizes = self._pending, [], wire.Sizes()
         for batch in [pending] if self._batch else [[promise] for promise in pending]:
-            self._run(batch)
+            jobs = [promise.job for promise in batch]
+            for place, upload in side_by_side(self._algorithm, jobs, self.trainer.train):
+                batch[place].fill(upload)
 
-    def _run(self, batch: list[JobPromise]) -> None:
-        waiting: list[tuple[JobPromise, Generator[Fit, Tree, Tree], Tree]] = []  # and what each is sent next
-        for promise in batch:
-            script = self._algorithm.work(promise.job)
-            if type(script) is GeneratorType:
-                waiting.append((promise, script, None))
-            else:
-                promise.fill(script)
-        while waiting:
-            training = []
-            for promise, script, params in waiting:
-                try:
-                    training.append((promise, script, script.send(params)))
-                except StopIteration as stop:
-                    promise.fill(stop.value)
-            jobs = [(promise.job, fit) for promise, _, fit in training]
-            trained = self.trainer.train(jobs) if jobs else []
-            waiting = [(*asked[:2], params) for asked, params in zip(training, trained, strict=True)]
+
+def side_by_side(
+    algorithm: Algorithm, jobs: Sequence[Job], train: Callable[[Sequence[JobFit]], Sequence[Tree]]
+) -> Iterator[tuple[int, Tree]]:
+    """Run the jobs' scripts, training together what they ask for at the same time.
+
+    Yields the place of each job among these, and its upload, as it ends.
+    """
+    waiting: list[tuple[int, Work, Tree]] = []  # places, scripts, and what each is sent next
+    for place, job in enumerate(jobs):
+        script = algorithm.work(job)
+        if type(script) is GeneratorType:
+            waiting.append((place, script, None))
+        else:
+            yield place, script
+    while waiting:
+        asked = []
+        for place, script, params in waiting:
+            try:
+                asked.append((place, script, script.send(params)))
+            except StopIteration as stop:
+                yield place, stop.value
+        fits = [(jobs[place], fit) for place, _, fit in asked]
+        trained = train(fits) if fits else []
+        waiting = [(place, script, params) for (place, script, _), params in zip(asked, trained, strict=True)]

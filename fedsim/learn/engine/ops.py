@@ -9,6 +9,7 @@ A loss may contain gradients (`create_graph`): these operations can be different
 Every sum runs in a fixed order, on a GPU too, so that equal input gives equal output, bit for bit.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
@@ -137,7 +138,7 @@ def _shares(source: Tensor, target: Tensor, edges: Attention, slope: float) -> t
     score = raw * slopes
     top = torch.segment_reduce(score.detach().flatten(), "max", offsets=edges.crow)
     share = torch.exp(score - top.index_select(0, edges.target).unsqueeze(1))
-    total = product(product(share, Matrix(at_target.columns, at_target.rows)), at_target)
+    total = product(product(share, at_target.transpose), at_target)
     return share / total, slopes
 
 
@@ -146,7 +147,7 @@ def _attend_back(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return what `_Attend.backward` does, using products that can be differentiated again."""
     at_source, at_target = _ends(edges, h)
-    to_source, to_target = Matrix(at_source.columns, at_source.rows), Matrix(at_target.columns, at_target.rows)
+    to_source, to_target = at_source.transpose, at_target.transpose
     share, slopes = _shares(source, target, edges, slope)
     pull = product(grad, at_target)
     to_share = (pull * product(h, at_source)).sum(1, keepdim=True)
@@ -192,6 +193,26 @@ def mean_by_client(values: Tensor, graph: Graph, mask: Tensor) -> Tensor:
     if derived.alone:
         return torch.dot(values, weight) / count
     return ClientMean.apply(values, weight, count, derived)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def cross_entropy(logits: Tensor, graph: Graph) -> Tensor:
+    """Return the mean cross-entropy of logits (N, C) at each client's training nodes, zero without any: (K,)."""
+    # nodes of classes without an output may pass messages, but never train
+    labels = torch.where(graph["train"], graph["y"], 0)
+    return mean_by_client(F.cross_entropy(logits, labels, reduction="none"), graph, graph["train"])
+
+
+def training_labels(graph: Graph, classes: int) -> Tensor:
+    """Return the one-hot labels (N, C) of training nodes, int64; zeros at all other nodes."""
+    return F.one_hot(torch.where(graph["train"], graph["y"], 0), classes) * graph["train"].unsqueeze(1)
+
+
+def spread_labels(first: Tensor, share: float, steps: int, around: Callable[[Tensor], Tensor]) -> Tensor:
+    """Propagate labels (N, C): y ← share · around(y) + (1 − share) · first, within 0 and 1, so many times."""
+    y = first
+    for _ in range(steps):
+        y = (share * around(y) + (1 - share) * first).clamp(0, 1)
+    return y
 
 
 def by_class(h: Tensor, graph: Graph, classes: int, mask: Tensor) -> tuple[Tensor, Tensor]:

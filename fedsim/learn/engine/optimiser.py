@@ -166,10 +166,6 @@ class KeptState:
         """The joined states that this one is a row of."""
         return self.source.state if isinstance(self.source, Shelf) else self.source
 
-    def own(self) -> OptimiserState:
-        """Return a copy of the client's state alone, without a client axis."""
-        return tree.transform(torch.clone, tree.at(self.joined, self.place))  # type: ignore[no-any-return]
-
     def __repr__(self) -> str:
         """Return its steps, which stay the same wherever it lies."""
         return f"KeptState(steps={float(self.joined['steps'][self.place])})"
@@ -282,8 +278,8 @@ def descend(
 def slopes(start: tree.Tree, function: Callable[[tree.Tree], Tensor]) -> tree.Tree:
     """Return the gradient of a function of one set of parameters, stacked; zero where there is none."""
     params = tree.transform(lambda leaf: leaf.detach().clone().unsqueeze(0).requires_grad_(True), start)
-    order = iter(torch.autograd.grad(function(params), list(tree.leaves(params)), materialize_grads=True))
-    return tree.transform(lambda _: next(order).squeeze(0), start)
+    grads = torch.autograd.grad(function(params), list(tree.leaves(params)), materialize_grads=True)
+    return tree.filled(start, (grad.squeeze(0) for grad in grads))
 
 
 def in_training(graph: Graph, seed: int | Sequence[int] | Ints, step: int, use: int = 0) -> Graph:

@@ -89,7 +89,7 @@ def times(rows: Csr, dense: Tensor) -> Tensor:
 def _back(grad: Tensor, matrix: Matrix) -> Tensor:
     """Return the matrix, transposed, times a gradient that may be differentiated again."""
     if torch.is_grad_enabled():
-        return product(grad, Matrix(matrix.columns, matrix.rows))
+        return product(grad, matrix.transpose)
     return times(matrix.columns, grad)
 
 
@@ -108,7 +108,7 @@ def _sum_rows(grad: Tensor, derived: GraphLayout) -> Tensor:
     """Return the sums over each client's rows of a gradient that may be differentiated again."""
     if len(derived.sizes) == 1:
         return grad.sum(0, keepdim=True)
-    return _back(grad, Matrix(derived.pool.columns, derived.pool.rows))
+    return _back(grad, derived.pool.transpose)
 
 
 class _Affine(torch.autograd.Function):

@@ -23,7 +23,7 @@ from fedsim.data.graph import Graph, node_keys, with_keys
 from fedsim.learn.engine import layout, ops, tree
 from fedsim.learn.layers import dense
 from fedsim.learn.layers.convolution import Norm, convolve
-from fedsim.learn.model import Model, Parameters, fan_in, glorot
+from fedsim.learn.model import Model, Parameters, fan_in, glorot, through_layers
 
 Activation = Literal["selu", "relu", "elu", "tanh", "none"]
 
@@ -72,9 +72,7 @@ class Headed(Classified):
 
     def embed(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the embedding (N, hidden)."""
-        h = graph["x"]
-        for i in range(1, self.layers + 1):
-            h = ops.dropout(self.layer(params[f"layer{i}"], h, graph).relu(), self.dropout, graph, i)
+        h = through_layers(self, params, graph["x"], graph, self.layers)
         return unit_length(h) if self.unit else h
 
     def forward(self, params: Parameters, graph: Graph) -> Tensor:

@@ -27,20 +27,21 @@ class GAT(Model):
 
     def layer(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> Tensor:
         """Attend over in-neighbours and oneself."""
-        moved, source, target = self.moved(params, h, graph)
+        moved, source, target = scored(params, h, graph)
         return ops.attend(moved, source, target, graph, self.slope) + ops.by_row(params["bias"], graph)
 
     def attention(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the first layer's coefficients, one for each edge and self-loop."""
-        _, source, target = self.moved(params["layer1"], graph["x"], graph)
+        _, source, target = scored(params["layer1"], graph["x"], graph)
         return ops.coefficients(source, target, graph, self.slope)
-
-    def moved(self, params: dict[str, Tensor], h: Tensor, graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
-        """Return h times the weight (N, H), and each node's part of the score as a source and as a target (N,)."""
-        moved = ops.linear(h, params["weight"], graph)
-        both = ops.linear(moved, torch.stack([params["source"], params["target"]], dim=2), graph)
-        return moved, both[:, 0], both[:, 1]
 
     def layer_flops(self, nodes: int, edges: int, nonzeros: int, inputs: int, outputs: int) -> float:
         """The product with the weights, two scores a node, and softmax and sum over edges and self-loops."""
         return 2.0 * nonzeros * outputs + 4.0 * nodes * outputs + (edges + nodes) * (2.0 * outputs + 6)
+
+
+def scored(params: dict[str, Tensor], h: Tensor, graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
+    """Return h times the weight (N, H), and each node's part of the score as a source and as a target (N,)."""
+    moved = ops.linear(h, params["weight"], graph)
+    both = ops.linear(moved, torch.stack([params["source"], params["target"]], dim=2), graph)
+    return moved, both[:, 0], both[:, 1]

@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 from fedsim.core.units import Count
 from fedsim.data.graph import Graph
 from fedsim.learn.engine import ops
-from fedsim.learn.model import Model, Parameters, glorot
+from fedsim.learn.model import Model, Parameters, glorot, through_layers
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class MaskedGCN(Model):
 
     def layer_init(self, inputs: int, outputs: int, generator: Generator) -> dict[str, Tensor]:
         """Return a convolution's weight and mask (F, H) and bias (H,)."""
-        return masked(glorot(inputs, outputs, generator), torch.zeros(outputs))
+        weight = glorot(inputs, outputs, generator)
+        return {"weight": weight, "bias": torch.zeros(outputs), "mask": torch.ones_like(weight)}
 
     def init(self, features: int, classes: int, generator: Generator) -> Parameters:
         """Return the model's first parameters, without a client axis."""
@@ -51,9 +52,7 @@ class MaskedGCN(Model):
 
     def convolved(self, params: Parameters, graph: Graph) -> Tensor:
         """Return the output of the last convolution (N, hidden), before the rectifier."""
-        h = graph["x"]
-        for i in range(1, self.layers - 1):
-            h = ops.dropout(torch.relu(self.layer(params[f"layer{i}"], h, graph)), self.dropout, graph, i)
+        h = through_layers(self, params, graph["x"], graph, self.layers - 2)
         return self.layer(params[f"layer{self.layers - 1}"], h, graph)
 
     def embed(self, params: Parameters, graph: Graph) -> Tensor:
@@ -77,8 +76,3 @@ class MaskedGCN(Model):
         """Return the floating-point operations of one forward pass."""
         of_classifier = 2.0 * len(graph["y"]) * self.hidden * classes + self.hidden * classes
         return self.convolutions_flops(graph) + of_classifier
-
-
-def masked(weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
-    """Return a layer's first parameters, with a mask of ones."""
-    return {"weight": weight, "bias": bias, "mask": torch.ones_like(weight)}

@@ -24,6 +24,7 @@ from fedsim.learn.engine import layout, ops
 from fedsim.learn.layers.convolution import Norm, batch_norm, convolve
 from fedsim.learn.layers.recurrent import Activation, Recurrent, activate
 from fedsim.learn.model import fan_in, glorot
+from fedsim.learn.models import gat
 
 
 @dataclass(frozen=True)
@@ -103,9 +104,7 @@ class Roland(Recurrent):
         """Return the mean of h W that attention weighs.  Raises ValueError if the graph has corrections."""
         if "delta" in graph:
             raise ValueError("delta: attention cannot be corrected, only sums can; choose convolution: gcn")
-        moved = ops.linear(h, params["weight"], graph)
-        ends = ops.linear(moved, torch.stack([params["source"], params["target"]], dim=2), graph)
-        return ops.attend(moved, ends[:, 0], ends[:, 1], graph)
+        return ops.attend(*gat.scored(params, h, graph), graph)
 
     def layer_flops(self, nodes: int, edges: int, nonzeros: int, inputs: int, outputs: int) -> float:
         """The convolution, ten operations a value of what follows, and the update's products."""

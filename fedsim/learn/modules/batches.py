@@ -13,7 +13,6 @@ pairs or of whole graphs.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from fedsim.core import seeds
 from fedsim.core.arrays import Ints
-from fedsim.data.graph import EDGE_KEYS, Graph, node_keys, part, take_rows, with_keys
+from fedsim.data.graph import Graph, part, with_keys
 from fedsim.learn.engine import layout
 from fedsim.learn.engine.optimiser import in_training
 from fedsim.learn.modules.neighbours import in_edges, sampled
@@ -53,7 +52,7 @@ class Batches:
             chosen = shuffled(seed, shuffle, len(every))[place * self.batch : (place + 1) * self.batch]
             rows = every[chosen.to(every.device)]
         if not graph["edges"].shape[1]:
-            return graph if rows is every else _rows(graph, rows)
+            return graph if rows is every else part(graph, rows, graph["edges"], graph["edges"][0])
         if self.neighbours:
             return self._around(graph, rows, seeds.generator(seed, "neighbours", step))
         if rows is every:
@@ -82,13 +81,3 @@ class Batches:
 def shuffled(seed: int, shuffle: int, rows: int) -> Tensor:
     """Return the order of a job's rows in its pass of that number."""
     return torch.from_numpy(seeds.generator(seed, "batches", shuffle).permutation(rows))
-
-
-def _rows(graph: Graph, rows: Tensor) -> Graph:
-    """Return rows of a graph without edges, all to train on."""
-    none = torch.zeros_like(graph["train"][: len(rows)])
-    taken: dict[str, Any] = {name: graph[name][rows] for name in ("y", *node_keys(graph))}  # type: ignore[literal-required]
-    taken |= {"x": take_rows(graph["x"], rows), "client": graph["client"][: len(rows)]}
-    taken |= {"train": ~none, "val": none, "test": none, "sizes": torch.full_like(graph["sizes"], len(rows))}
-    taken |= {name: graph[name] for name in ("edges", *EDGE_KEYS) if name in graph}  # type: ignore[literal-required]
-    return Graph(**taken)  # type: ignore[typeddict-item, no-any-return]

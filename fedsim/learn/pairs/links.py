@@ -14,7 +14,7 @@ from torch import Tensor
 from fedsim.data.graph import Graph
 from fedsim.data.graphs.pairs import Absent, absent, pair_numbers, pairs_of
 from fedsim.learn.engine import layout, ops
-from fedsim.learn.engine.blocks import Csr, Matrix, transposed
+from fedsim.learn.engine.blocks import Matrix, selection
 
 
 @dataclass(frozen=True)
@@ -78,16 +78,9 @@ def _derive(graph: Graph) -> Links:
         ends=members[first[which] + pairs_of(numbers)],
         client=which,
         place=torch.arange(len(which), device=which.device) - (counts.cumsum(0) - counts)[which],
-        pool=_pool(which, clients),
+        pool=selection(which, clients).transpose,
         counts=counts,
         members=members,
         first=first,
         free=absent(numbers, which, possible),
     )
-
-
-def _pool(which: Tensor, clients: int) -> Matrix:
-    links, device = len(which), which.device
-    every = torch.arange(links + 1, device=device, dtype=torch.int32)
-    columns = Csr(every, which.int(), torch.ones(links, device=device), (links, clients))
-    return Matrix(transposed(columns), columns)

@@ -26,24 +26,18 @@ def width(task: Task) -> int:
     return task.model.embedding_width
 
 
-def present(graph: Graph, mask: Tensor) -> Tensor:
-    """Return the classes, ascending, of the masked nodes."""
-    classes: Tensor = torch.unique(graph["y"][mask])
-    return classes
-
-
 @torch.no_grad()
 def of(task: Task, params: Parameters, graph: Graph, mask: Tensor, *, counted: bool) -> dict[str, Tensor]:
     """Return what a client sends: `classes` (n,), `prototypes` (n, H), and if wanted `counts` of nodes (n,)."""
     means, counts = ops.by_class(task.embed(tree.stack([params]), graph), graph, task.classes, mask)
-    held = present(graph, mask)
+    held = torch.unique(graph["y"][mask])
     sent = {"classes": held.int(), "prototypes": means[0, held]}
     return {**sent, "counts": counts[0, held].int()} if counted else sent
 
 
 def like(graph: Graph, mask: Tensor, wide: int, *, counted: bool) -> dict[str, Any]:
     """Return a tree as large as what `of` returns for embeddings of that width, with the classes that it names."""
-    held = present(graph, mask).int()
+    held = torch.unique(graph["y"][mask]).int()
     count = len(held)
     sent = {"classes": held, "prototypes": Spec((count, wide), "float32")}
     return {**sent, "counts": Spec((count,), "int32")} if counted else sent

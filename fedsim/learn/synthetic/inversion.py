@@ -15,7 +15,7 @@ Nodes are isolated: no edges are generated.  Not modelled: the statistics of bat
 which graph models here lack, and augmentation, both of which the methods for images use.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from fedsim.core.wire import Tree
-from fedsim.data.graph import Graph, graph_of, with_keys
+from fedsim.data.graph import Graph, graph_of
 from fedsim.learn.engine import ops, tree
 from fedsim.learn.engine.optimiser import SGD, OptimiserState, descend
 from fedsim.learn.layers import dense
@@ -76,7 +76,7 @@ def nodes(x: Tensor) -> Graph:
     """Return isolated nodes with these features (n, F), through which gradients pass, all of label 0."""
     y = torch.zeros(len(x), dtype=torch.long, device=x.device)
     none = torch.zeros(2, 0, dtype=torch.long, device=x.device)
-    return with_keys(graph_of(x.detach(), none, y, torch.ones_like(y, dtype=torch.bool)), {"x": x})
+    return graph_of(x, none, y, torch.ones_like(y, dtype=torch.bool))
 
 
 def generator(widths: Sequence[int], drawn: Generator) -> Parameters:
@@ -91,11 +91,15 @@ def features(params: Parameters, h: Tensor, binary: bool) -> Tensor:
     """Return features (n, F) for inputs h (n, ·), normalised over the n rows; between 0 and 1 for binary ones."""
     for i in range(1, len(params)):
         layer = params[f"layer{i}"]
-        h = normalised(torch.addmm(layer["bias"], h, layer["weight"])) * layer["scale"] + layer["shift"]
-        h = F.leaky_relu(h, SLOPE)
+        h = F.leaky_relu(hidden(layer, torch.addmm(layer["bias"], h, layer["weight"])), SLOPE)
     last = params[f"layer{len(params)}"]
     x = torch.addmm(last["bias"], h, last["weight"])
     return torch.sigmoid(x) if binary else x
+
+
+def hidden(layer: Mapping[str, Tensor], h: Tensor) -> Tensor:
+    """Return h (n, H) normalised, times the layer's scale, plus its shift."""
+    return normalised(h) * layer["scale"] + layer["shift"]
 
 
 def normalised(h: Tensor) -> Tensor:
@@ -112,7 +116,7 @@ class Inversion:
     teacher: Parameters  # with a client axis of one
     student: Parameters
     extra: Extra | None = None  # beside the loss of above
-    taught: Callable[[Parameters, Graph, Tensor], Tensor] | None = None  # a further loss of the student, on (graph, x)
+    taught: Callable[[Parameters, Graph], Tensor] | None = None  # a further loss of the student
     batches: list[Tensor] = field(default_factory=list)
     labels: list[Tensor] = field(default_factory=list)  # that each batch was drawn for
     moments: OptimiserState | None = None  # of the student's optimiser
@@ -159,15 +163,14 @@ class Inversion:
 
     def _distil(self) -> None:
         """Train the student on all batches kept, by SGD on the divergence at a high temperature."""
-        x = torch.cat(self.batches)
-        graph = nodes(x)
+        graph = nodes(torch.cat(self.batches))
         with torch.no_grad():
             said = F.softmax(self.task.forward(self.teacher, graph) / TEMPERATURE, 1)
 
         def loss(params: Parameters, step: int) -> Tensor:
             student = F.log_softmax(self.task.forward(params, graph) / TEMPERATURE, 1)
             apart = F.kl_div(student, said, reduction="batchmean") * TEMPERATURE**2
-            return apart if self.taught is None else apart + self.taught(params, graph, x)
+            return apart if self.taught is None else apart + self.taught(params, graph)
 
         how = self.how
         self.student, self.moments = descend(self.student, loss, how.student, how.student_steps, self.moments)

@@ -197,7 +197,7 @@ def _class_of(module: str, name: str) -> Any:
 
 BUILDERS: Mapping[str, Callable[..., Any]] = {
     "array": _array,
-    "csr": lambda crow, columns, values, shape: torch.sparse_csr_tensor(crow, columns, values, shape),
+    "csr": torch.sparse_csr_tensor,
     "dtype": DTYPES.__getitem__,
     "empty": lambda module, name: object.__new__(_class_of(module, name)),
     "layout": lambda: GraphLayout({}),  # type: ignore[typeddict-item]

@@ -5,10 +5,9 @@ which part of the union is up to the caller (`scoring.py`).
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from fedsim.core.arrays import Ints
 from fedsim.data.graph import Graph, Period
 from fedsim.learn.algorithm import Algorithm, State
 from fedsim.learn.engine import joining, tree
+from fedsim.learn.engine.blocks import offsets
 from fedsim.learn.job import Seen, Sight
 from fedsim.learn.task import Task
 from fedsim.learner.client import Client
@@ -85,22 +85,20 @@ class Plans:
         already.  `models`: see `of`.
         """
         if self._views:  # what a client knows of its nodes changes with every job
-            hosts = [self._hosts[client] for client in seen]
-            met = [
-                (host.number, period, len(host.seen))
-                for host in hosts
-                for period in (host.seen if self._past else host.seen[-1:])
-            ]
-            return self.of(shared, met, models)
+            return self.of(shared, self._met(seen, latest=not self._past), models)
         key = (shared, id(known), *seen.items())
         if key not in self._kept:
-            hosts = [self._hosts[client] for client in seen]
-            pairs = [(host.number, period, len(host.seen)) for host in hosts for period in host.seen]
+            pairs = self._met(seen)
             self._kept[key] = (known and self.within(known, pairs)) or self.of(shared, pairs)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
+
+    def _met(self, clients: Iterable[int], *, latest: bool = False) -> list[ClientPeriod]:
+        """Return the periods that clients have met, or the latest of each."""
+        hosts, wanted = [self._hosts[client] for client in clients], slice(-1 if latest else 0, None)
+        return [(host.number, period, len(host.seen)) for host in hosts for period in host.seen[wanted]]
 
     def of(self, shared: bool, pairs: Sequence[ClientPeriod], models: Models | None = None) -> ScoringPlan:
         """Join each client's distinct graphs once; periods that differ only in their masks share one.
@@ -123,13 +121,13 @@ class Plans:
             bills = {key: (view.up, view.down) for key, view in seen.items()}
         parts = [part for client, met in graphs.items() for part in self._parts(client, met, shared)]
         first = {(client, base): graph for client, met in graphs.items() for base, graph in met.items()}
-        starts = accumulate(map(self._task.rows, first.values()), initial=0)  # one more: the end
+        starts = offsets([self._task.rows(graph) for graph in first.values()])
         union = joining.union(parts, shared=shared)
         nodes = torch.tensor([len(graph["y"]) for graph in first.values()])
         numbers = torch.tensor([number for met in asked.values() for _, number, _ in met.values()])
         union["period"] = numbers.repeat_interleave(nodes).to(union["y"].device)
         by_client = [(client, graph) for (client, _), graph in first.items()]
-        return self._plan(Joined(union, by_client, parts, dict(zip(first, starts, strict=False))), pairs, bills)
+        return self._plan(Joined(union, by_client, parts, dict(zip(first, starts, strict=True))), pairs, bills)
 
     def within(self, joined: Joined, pairs: Sequence[ClientPeriod]) -> ScoringPlan | None:
         """Return the plan of pairs whose graphs are joined already.

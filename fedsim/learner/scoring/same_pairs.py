@@ -18,9 +18,9 @@ from fedsim.data.graph import Graph
 from fedsim.data.graphs import common_pairs
 from fedsim.data.graphs.common_pairs import SCORERS, Negatives, PairKind
 from fedsim.data.time.temporal import Overview
-from fedsim.learn.metric import Judged, Metric
+from fedsim.learn.metric import Metric
 from fedsim.learn.task import Task
-from fedsim.learner.scoring.split import Block, Prediction, Scene, Scorer, Split
+from fedsim.learner.scoring.split import Block, Prediction, Scene, Scorer, Split, link_scores
 from fedsim.scenario.measure import Heuristic
 
 PairScores = tuple[dict[str, float], int]  # values by metric, and how many pairs there are
@@ -101,6 +101,4 @@ class PairScorer:
         if not len(links):
             return {}, 0
         values = SCORERS[heuristic](self.overview.snapshots[period]["edges"], self.overview.owners[period], pairs)
-        judged = Judged(values, links, torch.zeros_like(links, dtype=torch.long), 1)
-        scored = {name: metric for name, metric in self.metrics.items() if "links" in metric.of}
-        return {name: float(metric.values(judged)[0]) for name, metric in scored.items()}, len(links)
+        return link_scores(values, links, self.metrics)

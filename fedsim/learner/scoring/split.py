@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fedsim.core.arrays import Ints
@@ -18,7 +19,7 @@ from fedsim.data.graph import Graph, Period
 from fedsim.data.graphs.common_pairs import Negatives
 from fedsim.learn.algorithm import Algorithm, State
 from fedsim.learn.engine import tree
-from fedsim.learn.metric import Metric
+from fedsim.learn.metric import Judged, Metric
 from fedsim.learn.task import Task
 from fedsim.scenario.measure import Heuristic
 
@@ -121,6 +122,16 @@ class ClientSplit(Split):
     def scorer(self, scene: Scene, metrics: Mapping[str, Metric]) -> Scorer:
         """Return a function without rows: these are scored together (scoring.py)."""
         return lambda prediction: ()
+
+
+def link_scores(values: Tensor, links: Tensor, metrics: Mapping[str, Metric]) -> tuple[dict[str, float], int]:
+    """Return the metrics of links for pairs with these values (P,) as one test, and how many pairs there are.
+
+    `links` (P,) tells which are edges; metrics of anything else are left out.
+    """
+    judged = Judged(values, links, torch.zeros_like(links, dtype=torch.long), 1)
+    able = {name: metric for name, metric in metrics.items() if "links" in metric.of}
+    return {name: float(metric.values(judged)) for name, metric in able.items()}, len(links)
 
 
 def check(scene: Scene, metrics: Mapping[str, Metric]) -> None:

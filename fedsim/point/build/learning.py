@@ -194,9 +194,9 @@ def options_of(parts: Parts, setup: LearningSetup, attackers: Attackers) -> dict
 
 def estimated(parts: Parts, setup: LearningSetup, attackers: Attackers, *_: Any) -> Live:
     """Return the learner of a preview, which knows sizes and operations and trains nothing."""
-    from fedsim.learner.untrained import Estimates, untrained
+    from fedsim.learner.untrained import Estimates, Untrained
 
-    known = untrained(setup.algorithm)
+    known = Untrained(setup.algorithm)
     return Live(known, Estimates(known, setup.cohort), **parts.learner_options(attackers))
 
 

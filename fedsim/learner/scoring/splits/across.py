@@ -16,9 +16,9 @@ from fedsim.core.seeds import generator
 from fedsim.data.graph import Graph
 from fedsim.data.graphs import pairs
 from fedsim.data.time.temporal import Overview
-from fedsim.learn.metric import Judged, Metric
+from fedsim.learn.metric import Metric
 from fedsim.learn.pairs import links
-from fedsim.learner.scoring.split import Block, Prediction, Scene, Scorer, Split
+from fedsim.learner.scoring.split import Block, Prediction, Scene, Scorer, Split, link_scores
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,10 @@ class Across(Split):
         """Return what scores links by the metrics that can."""
         overview, seed = scene.algorithm.overview, scene.task.seed
         assert overview is not None
-        of_links = {name: metric for name, metric in metrics.items() if "links" in metric.of}
 
         def rows(prediction: Prediction) -> Iterator[Block]:
             graph, period = prediction.graph, prediction.period
-            return prediction.of_server(*scores(prediction.output, graph, overview, period, seed, of_links))
+            return prediction.of_server(*scores(prediction.output, graph, overview, period, seed, metrics))
 
         return rows
 
@@ -62,5 +61,4 @@ def scores(
     if not len(linked):
         return {}, 0
     values = links.scores(output.index_select(0, ends[0]), output.index_select(0, ends[1]))
-    judged = Judged(values, linked, torch.zeros_like(linked, dtype=torch.long), 1)
-    return {name: float(metric.values(judged)) for name, metric in metrics.items()}, len(linked)
+    return link_scores(values, linked, metrics)
