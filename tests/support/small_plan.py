@@ -59,5 +59,5 @@ def bench() -> Bench:
 
 def cell_of(name):
     """The cell of a name such as "campus/digits/static/power/sync/given/3"."""
-    *steps, seed = name.split("/")
-    return Cell(*steps, int(seed))
+    deployment, data, task, method, protocol, options, seed = name.split("/")
+    return Cell(deployment, data, task, method, protocol, options, int(seed))
