@@ -79,17 +79,17 @@ class Nodes:
     @property
     def uplink(self) -> Floats:
         """The present rates of all clients towards the network (K,) in bit/s; read only."""
-        return self.rates.all(upload=True)
+        return self.rates.all(upload=True) if self.rates.followers else self.rates.current[True]
 
     @property
     def downlink(self) -> Floats:
         """The present rates of all clients from the network (K,) in bit/s; read only."""
-        return self.rates.all(upload=False)
+        return self.rates.all(upload=False) if self.rates.followers else self.rates.current[False]
 
     @property
     def online(self) -> Bools:
         """Which clients are online now (K,); read only."""
-        return self.presence.online()
+        return self.presence.online() if self.presence.plans else self.presence.current
 
     def is_online(self, client: int) -> bool:
         """Return whether a client is online now; for a single client this is faster than `online`."""

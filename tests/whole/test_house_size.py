@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE_LINES, WIDE_LINES = 41_527, 3_651  # wide: over 110 characters
+CODE_LINES, WIDE_LINES = 41_529, 3_651  # wide: over 110 characters
 LONG_FILES = {"fedsim/core/units.py"}  # over 300 lines
 PLUGINS = {"algorithms", "fedsim/data/datasets"}  # folders with one file for each part
 CROWDED: dict[str, int] = {}  # folders with more than 20 modules

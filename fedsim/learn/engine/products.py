@@ -108,7 +108,7 @@ def _sum_rows(grad: Tensor, derived: GraphLayout) -> Tensor:
     """Return the sums over each client's rows of a gradient that may be differentiated again."""
     if len(derived.sizes) == 1:
         return grad.sum(0, keepdim=True)
-    return _back(grad, derived.pool.transpose)
+    return _back(grad, Matrix(derived.pool.columns, derived.pool.rows))
 
 
 class _Affine(torch.autograd.Function):

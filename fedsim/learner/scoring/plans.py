@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from fedsim.core.arrays import Ints
 from fedsim.data.graph import Graph, Period
 from fedsim.learn.algorithm import Algorithm, State
 from fedsim.learn.engine import joining, tree
-from fedsim.learn.engine.blocks import offsets
 from fedsim.learn.job import Seen, Sight
 from fedsim.learn.task import Task
 from fedsim.learner.client import Client
@@ -121,13 +121,13 @@ class Plans:
             bills = {key: (view.up, view.down) for key, view in seen.items()}
         parts = [part for client, met in graphs.items() for part in self._parts(client, met, shared)]
         first = {(client, base): graph for client, met in graphs.items() for base, graph in met.items()}
-        starts = offsets([self._task.rows(graph) for graph in first.values()])
+        starts = accumulate(map(self._task.rows, first.values()), initial=0)  # one more: the end
         union = joining.union(parts, shared=shared)
         nodes = torch.tensor([len(graph["y"]) for graph in first.values()])
         numbers = torch.tensor([number for met in asked.values() for _, number, _ in met.values()])
         union["period"] = numbers.repeat_interleave(nodes).to(union["y"].device)
         by_client = [(client, graph) for (client, _), graph in first.items()]
-        return self._plan(Joined(union, by_client, parts, dict(zip(first, starts, strict=True))), pairs, bills)
+        return self._plan(Joined(union, by_client, parts, dict(zip(first, starts, strict=False))), pairs, bills)
 
     def within(self, joined: Joined, pairs: Sequence[ClientPeriod]) -> ScoringPlan | None:
         """Return the plan of pairs whose graphs are joined already.

@@ -26,6 +26,7 @@ another way than applying all of them (see learn/engine/cohort.py), so a checkpo
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,6 @@ from fedsim.core.record import SERVER
 from fedsim.data.graph import Period
 from fedsim.learn.algorithm import State
 from fedsim.learn.engine import joining, tree
-from fedsim.learn.engine.blocks import offsets
 from fedsim.learn.metric import Metric
 from fedsim.learn.task import Task
 from fedsim.learner.client import AllClients
@@ -88,7 +88,8 @@ class Scoring:
         for model, params, shared in self._predicting(state_of, dict.fromkeys(c for c, _, _ in self._stream) or seen):
             stream = self._plan_of_stream(shared) if self._stream else None
             known = None if stream is None else stream.joined
-            plan = self._plans.of_seen(shared, seen, known, self._models_of(state_of, params))
+            models = self._models_of(state_of, params) if self._algorithm.sees_more else None
+            plan = self._plans.of_seen(shared, seen, known, models)
             output = self.outputs.of(model, params, known or plan.joined, shared)
             met, leads = {client: params[client] for client in seen}, model == self._models[0]
             prediction = Prediction(model, leads, met, state_of, plan.joined.graph, plan.pairs, output, True)
@@ -112,7 +113,8 @@ class Scoring:
         ]
         rows: ScoreBlocks = []
         for model, params, shared in self._predicting(state_of, dict.fromkeys(client for client, _, _ in pairs)):
-            plan = self._plans.of(shared, pairs, self._models_of(state_of, params))
+            models = self._models_of(state_of, params) if self._algorithm.sees_more else None
+            plan = self._plans.of(shared, pairs, models)
             output, leads = self.outputs.fresh(params, plan.joined, shared), model == self._models[0]
             prediction = Prediction(model, leads, params, state_of, plan.joined.graph, plan.pairs, output, False)
             rows += self._blocks(prediction, plan)
@@ -137,9 +139,7 @@ class Scoring:
             yield model, params, len({id(tree_) for tree_ in params.values()}) == 1
 
     def _models_of(self, state_of: StateOf, params: Mapping[int, tree.Tree]) -> Models:
-        """Return what plans read where the algorithm extends graphs; nothing elsewhere."""
-        if not self._algorithm.sees_more:
-            return {}
+        """Return what plans read where the algorithm extends graphs."""
         return {client: (state_of(client), each) for client, each in params.items()}
 
     @torch.no_grad()
@@ -259,7 +259,7 @@ class Outputs:
     def _place(self, joined: Joined) -> dict[int, tuple[int, int]]:
         """Return each client's first row of the output and their number, where parameters are each client's own."""
         counts = [self._task.answers(part) for part in joined.part.values()]
-        return dict(zip(joined.part, zip(offsets(counts), counts, strict=True), strict=True))
+        return dict(zip(joined.part, zip(accumulate(counts, initial=0), counts, strict=False), strict=True))
 
 
 def _bases(joined: Joined) -> list[Any]:
